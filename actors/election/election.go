@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -318,6 +319,9 @@ func (s *shell) apply(ctx context.Context, timer *time.Timer) (finished bool) {
 		timer.Stop()
 	} else {
 		timer.Reset(max(0, e.wake.Sub(now)))
+	}
+	if len(e.messages) > 0 {
+		runtime.Gosched() // the operation, and who reads the messages, before the log
 	}
 	for _, m := range e.messages {
 		s.logStatus(was, m)

@@ -25,6 +25,7 @@ type backend struct {
 	mu          sync.Mutex
 	self        election.Candidate
 	session     string // of its candidacy; empty: not joined
+	values      values // that it will write
 	record      uint64 // ModifyIndex of its candidate record; a late Take is refused by it
 	round       int    // how often it has released; see record.Round
 	incarnation uint64 // CreateIndex of the election that it joined
@@ -47,10 +48,27 @@ func newBackend(c *Conn, name string) *backend {
 
 func (b *backend) Contact() messages.Reader[election.Contact] { return b.conn.Contact() }
 
+// values are what a candidate writes when it takes the leadership and gives it up. They are made
+// when it joins: whoever waits for the one or the other waits for a write of each side, and for no
+// encoding.
+type values struct{ leader, term, released []byte }
+
+func valuesOf(c election.Candidate, lockDelay time.Duration) values {
+	if mutations.Broken("lock-delay-not-in-term") {
+		lockDelay = 0
+	}
+	return values{
+		leader:   encode(record{Candidate: c}),
+		term:     encode(termRecord{ID: c.ID, Name: c.Name, LockDelay: lockDelay}),
+		released: releasedBy(c.ID),
+	}
+}
+
 // candidacy is a copy of what the backend knows of its own candidacy.
 type candidacy struct {
 	election.Candidate
 	session             string
+	values              values
 	record, incarnation uint64
 	round               int
 	token, term         uint64
@@ -65,7 +83,7 @@ type candidacy struct {
 func (b *backend) candidacy() candidacy {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return candidacy{b.self, b.session, b.record, b.incarnation, b.round, b.token, b.term,
+	return candidacy{b.self, b.session, b.values, b.record, b.incarnation, b.round, b.token, b.term,
 		b.takeFrom, b.ops, b.joinUnknown, b.releasing, b.repaired, b.leaving}
 }
 
@@ -226,6 +244,7 @@ func (b *backend) Join(ctx context.Context, c election.Candidate) (string, error
 func (b *backend) noteJoined(c election.Candidate, session string, record, incarnation uint64) {
 	b.succeeded(func() {
 		b.self, b.session, b.record, b.incarnation = c, session, record, incarnation
+		b.values = valuesOf(c, b.conn.cfg.LockDelay)
 	})
 }
 
@@ -234,6 +253,7 @@ func (b *backend) noteUnknownJoin(c election.Candidate, session string, err erro
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.self, b.joinUnknown = c, b.joinUnknown || store.OutcomeUnknown(err)
+	b.values = valuesOf(c, b.conn.cfg.LockDelay)
 	if b.session == "" {
 		b.unknownJoinSession = session
 	}
@@ -245,12 +265,7 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		return 0, left, nil
 	}
 	leader := b.keys.leader()
-	value := encode(record{Candidate: m.Candidate})
-	led := termRecord{ID: m.ID, Name: m.Name, LockDelay: b.conn.cfg.LockDelay}
-	if mutations.Broken("lock-delay-not-in-term") {
-		led.LockDelay = 0
-	}
-	term := encode(led)
+	term := m.values.term
 	// Consul checks the lock-delay before it applies an entry. A request that has passed this check
 	// can take the leadership just after another leader's session was ended, inside that leader's
 	// lease. The condition on the term refuses it: the request does not know of that leader.
@@ -261,7 +276,7 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 		orElse("taken-while-held", store.CheckNotExists(leader), store.GetOrEmpty(leader)),
 		orElse("term-unchecked", store.CAS(b.keys.term(), term, 0, m.term), store.Set(b.keys.term(),
 			term, 0)),
-		store.Lock(leader, value, 0, m.session), store.Delete(b.keys.handover()))
+		store.Lock(leader, m.values.leader, 0, m.session), store.Delete(b.keys.handover()))
 	if err == nil {
 		e, _ := r.Entry(leader)
 		b.noteTaken(e.ModifyIndex)

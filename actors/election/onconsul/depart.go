@@ -33,7 +33,7 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 		}
 		r, ok := parseRecord(now.leader)
 		ops := []store.Op{store.CheckIndex(now.leader.Key, now.leader.ModifyIndex),
-			store.Delete(now.leader.Key), k.releaseTerm(now, r.ID)}
+			store.Delete(now.leader.Key), k.releaseTerm(now, releasedBy(r.ID))}
 		if ok {
 			// Without this the next candidate would wait for the dead one, which is before it.
 			ops = append(ops, store.Delete(k.candidate(r.ID)))

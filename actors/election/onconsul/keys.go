@@ -150,9 +150,12 @@ func (k keys) parse(entries []store.Entry, index uint64) snapshot {
 }
 
 // releaseTerm writes into the term that its leader has released: the next leader need not wait.
-func (k keys) releaseTerm(s snapshot, id string) store.Op {
-	return store.CAS(k.term(), encode(termRecord{ID: id}), 0, s.term)
+func (k keys) releaseTerm(s snapshot, released []byte) store.Op {
+	return store.CAS(k.term(), released, 0, s.term)
 }
+
+// releasedBy is the value of a term that its leader has released.
+func releasedBy(id string) []byte { return encode(termRecord{ID: id}) }
 
 // sameTerm is the condition that nobody has taken or released the leadership since the snapshot.
 func (k keys) sameTerm(s snapshot) store.Op {

@@ -74,9 +74,8 @@ func (b *backend) releaseFrom(ctx context.Context, m candidacy, s candidateSnaps
 		orElse("released-unchecked", store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
 			store.GetOrEmpty(b.keys.leader())),
 		store.Delete(b.keys.leader()),
-		orElse("released-in-any-term", b.keys.releaseTerm(s.snapshot, m.ID),
-			store.Set(b.keys.term(),
-				encode(termRecord{ID: m.ID}), 0)),
+		orElse("released-in-any-term", b.keys.releaseTerm(s.snapshot, m.values.released),
+			store.Set(b.keys.term(), m.values.released, 0)),
 		store.Lock(key, encode(record{m.Candidate, m.round + 1}), 0, m.session))
 	if err != nil {
 		return 0, b.failed(err)
@@ -162,7 +161,7 @@ func (b *backend) leaveOps(m candidacy, s candidateSnapshot) (ops []store.Op) {
 	}
 	if m.owns(s.leader) || mutations.Broken("left-for-another") {
 		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
-			store.Delete(b.keys.leader()), b.keys.releaseTerm(s.snapshot, m.ID))
+			store.Delete(b.keys.leader()), b.keys.releaseTerm(s.snapshot, m.values.released))
 	}
 	if s.own.CreateIndex != 0 {
 		ops = append(ops, store.CheckIndex(b.keys.candidate(m.ID), s.own.ModifyIndex),
