@@ -159,13 +159,14 @@ func (b *backend) leaveOps(m candidacy, s candidateSnapshot) (ops []store.Op) {
 		// further Take can win.
 		ops = append(ops, b.keys.sameTerm(s.snapshot))
 	}
+	// Both deletions hold as well where the key has gone with the session. The condition on the term
+	// is then the one that counts: the duty has ended, and nobody has led since.
 	if m.owns(s.leader) || mutations.Broken("left-for-another") {
-		ops = append(ops, store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
-			store.Delete(b.keys.leader()), b.keys.releaseTerm(s.snapshot, m.values.released))
+		ops = append(ops, store.DeleteCAS(b.keys.leader(), s.leader.ModifyIndex),
+			b.keys.releaseTerm(s.snapshot, m.values.released))
 	}
 	if s.own.CreateIndex != 0 {
-		ops = append(ops, store.CheckIndex(b.keys.candidate(m.ID), s.own.ModifyIndex),
-			store.Delete(b.keys.candidate(m.ID)))
+		ops = append(ops, store.DeleteCAS(b.keys.candidate(m.ID), s.own.ModifyIndex))
 	}
 	return ops
 }
