@@ -20,7 +20,7 @@ const (
 	StateFailed   State = "failed"   // failed and is not restarted
 )
 
-// Report is a picture of a tree. It can be marshalled to JSON.
+// Report is a snapshot of a tree. It can be marshalled to JSON.
 type Report struct {
 	Name  string    `json:"name"`
 	Path  string    `json:"path"`

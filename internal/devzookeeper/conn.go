@@ -43,7 +43,7 @@ type conn struct {
 	session *session            // nil: no handshake yet
 	data    map[string]bool     // watched
 	child   map[string]bool
-	heard   bool // something since its server last answered a ping of the leader's
+	touched bool // something since its server last answered a ping of the leader's
 	pings   *time.Timer
 	over    bool
 }
@@ -71,9 +71,9 @@ func (c *conn) ping() {
 	if c.over {
 		return
 	}
-	if c.heard && c.session != nil && !c.way.isolated() {
+	if c.touched && c.session != nil && !c.way.isolated() {
 		s.touch(c.session)
-		c.heard = false
+		c.touched = false
 	}
 	c.pings.Reset(Tick / 2)
 }
@@ -167,7 +167,7 @@ func (c *conn) take(packet []byte) bool {
 		op != opGetChildren2 && op != opSetWatches && op != opSetAuth {
 		return false
 	}
-	c.heard = true
+	c.touched = true
 	c.request(xid, op, r)
 	return true
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// SilentInstances reads when the processes of a service were heard last that their agents hear
-// nothing from: by the id of the instance, the time of its last report, by its own clock. Consul
-// keeps no time with a check; a report that begins with its time, in RFC 3339, tells it. While a
-// check passes the catalog has a report of minutes ago, so of those nothing is said. An instance is
-// named until its agent takes it away, [ReapAfter] later. A token that may not read the service or
-// its nodes sees none of them: that is no error.
+// SilentInstances names the instances of a service whose checks have run out, each with the time of
+// its last report by its own clock. Consul keeps no time with a check; a report that begins with
+// its time, in RFC 3339, tells it. While a check passes, the catalog may show a report of minutes
+// ago, so instances whose check passes are left out. An instance is named until its agent takes it
+// away, [ReapAfter] later. A token that may not read the service or its nodes sees none of them:
+// that is no error.
 func (s *Store) SilentInstances(ctx context.Context, service string) (map[string]time.Time,
 	error) {
 	silent := map[string]time.Time{}
@@ -26,31 +26,31 @@ func (s *Store) SilentInstances(ctx context.Context, service string) (map[string
 		if err != nil {
 			return err
 		}
-		heard := map[string]bool{} // by one agent, where requests go to several
+		passing := map[string]bool{} // by one agent, where requests go to several
 		for _, check := range checks {
 			if check.CheckID != (Instance{ID: check.ServiceID}).CheckID() {
 				continue
 			}
-			heard[check.ServiceID] = heard[check.ServiceID] || check.Status == api.HealthPassing
+			passing[check.ServiceID] = passing[check.ServiceID] || check.Status == api.HealthPassing
 			last, ok := lastReport(check.Output)
 			if ok && check.Status == api.HealthCritical && last.After(silent[check.ServiceID]) {
 				silent[check.ServiceID] = last
 			}
 		}
-		maps.DeleteFunc(silent, func(id string, _ time.Time) bool { return heard[id] })
+		maps.DeleteFunc(silent, func(id string, _ time.Time) bool { return passing[id] })
 		return nil
 	})
 	return silent, err
 }
 
-// lastReport is when the report was made that an agent shows of a check that has run out.
-func lastReport(output string) (heard time.Time, ok bool) {
+// lastReport is the time of the last report, which an agent shows with a check that has run out.
+func lastReport(output string) (at time.Time, ok bool) {
 	report, ranOut := strings.CutPrefix(output,
 		"TTL expired (last output before timeout follows): ")
 	stamp, _, stamped := strings.Cut(report, ": ")
 	if !ranOut || !stamped {
 		return time.Time{}, false
 	}
-	heard, err := time.Parse(time.RFC3339, stamp)
-	return heard.UTC(), err == nil
+	at, err := time.Parse(time.RFC3339, stamp)
+	return at.UTC(), err == nil
 }

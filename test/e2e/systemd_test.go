@@ -51,8 +51,8 @@ func newSystemd(t *testing.T) *systemd {
 	return s
 }
 
-// heard is what came since the first n lines.
-func (s *systemd) heard(n int) []string {
+// told is what came since the first n lines.
+func (s *systemd) told(n int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.lines[n:])
@@ -63,8 +63,8 @@ func (s *systemd) await(n int, what string) int {
 	s.t.Helper()
 	at := -1
 	testkit.Await(s.t, startLimit, "systemd hears "+what, func() string {
-		if at = slices.Index(s.heard(n), what); at < 0 {
-			return fmt.Sprintf("%q", s.heard(0))
+		if at = slices.Index(s.told(n), what); at < 0 {
+			return fmt.Sprintf("%q", s.told(0))
 		}
 		return ""
 	})
@@ -113,11 +113,11 @@ func TestSystemdHearsHowAMemberDoes(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	n = manager.await(n, "STOPPING=1")
-	if after := manager.heard(n); len(after) < 2 || !strings.HasPrefix(after[1],
+	if after := manager.told(n); len(after) < 2 || !strings.HasPrefix(after[1],
 		"EXTEND_TIMEOUT_USEC=") {
 		t.Errorf("after the stop it heard %q", after)
 	}
-	if all := manager.heard(0); strings.Count(strings.Join(all, "\n"), "READY=1") != 1 {
+	if all := manager.told(0); strings.Count(strings.Join(all, "\n"), "READY=1") != 1 {
 		t.Errorf("it heard READY=1 more than once: %q", all)
 	}
 }
@@ -129,7 +129,7 @@ func TestAMemberIsReadyAlsoWhileItWaitsForConsul(t *testing.T) {
 	p := launch(t, manager.env(), "run", "--id", "n1", "--consul", "127.0.0.1:1", "--exec",
 		"sleep 1000")
 	n := manager.await(0, "READY=1")
-	if all := manager.heard(0); !slices.Contains(all, "STATUS=waits for Consul: no item runs") {
+	if all := manager.told(0); !slices.Contains(all, "STATUS=waits for Consul: no item runs") {
 		t.Errorf("it heard %q", all)
 	}
 	n = manager.await(n, "WATCHDOG=1")
@@ -149,7 +149,7 @@ func TestSystemdHearsOfAReload(t *testing.T) {
 	n := manager.await(0, "READY=1")
 	p.signal(syscall.SIGHUP)
 	n = manager.await(n, "RELOADING=1")
-	if after := manager.heard(n); len(after) == 0 || !strings.HasPrefix(after[0],
+	if after := manager.told(n); len(after) == 0 || !strings.HasPrefix(after[0],
 		"MONOTONIC_USEC=") {
 		t.Errorf("after RELOADING=1 it heard %q", after)
 	}

@@ -232,9 +232,9 @@ func (r *Relay) serve(client net.Conn) {
 }
 
 func (r *Relay) copy(to, from net.Conn, host string, toServer bool) {
-	var along *ear
+	var along *tap
 	if toServer {
-		along = r.listenIn()
+		along = r.tapped()
 		defer along.close()
 	}
 	buf := make([]byte, 32<<10)
@@ -248,7 +248,7 @@ func (r *Relay) copy(to, from net.Conn, host string, toServer bool) {
 			if _, bad := to.Write(buf[:n]); bad != nil {
 				err = errors.Join(err, bad)
 			}
-			along.hear(buf[:n], most)
+			along.copy(buf[:n], most)
 		}
 		if err != nil {
 			if tcp, ok := to.(*net.TCPConn); ok {

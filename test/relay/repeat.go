@@ -37,24 +37,24 @@ func (r *Relay) Repeated() int {
 	return r.repeated
 }
 
-// ear reads along what a client sends.
-type ear struct {
-	heard chan heard
-	done  chan struct{}
+// tap reads along what a client sends.
+type tap struct {
+	chunks chan chunk
+	done   chan struct{}
 
-	rest []byte        // of what was heard last
+	rest []byte        // of the last chunk
 	most time.Duration // what Repeat said when that came
 }
 
-// heard are bytes from the client, and what Repeat had said when they came: they may be read when
-// it says something else.
-type heard struct {
+// chunk is bytes from the client, with what Repeat said when they came. It may say something else
+// by the time that they are read.
+type chunk struct {
 	bytes []byte
 	most  time.Duration
 }
 
-func (r *Relay) listenIn() *ear {
-	e := &ear{heard: make(chan heard), done: make(chan struct{})}
+func (r *Relay) tapped() *tap {
+	e := &tap{chunks: make(chan chunk), done: make(chan struct{})}
 	go func() {
 		defer close(e.done)
 		requests := bufio.NewReader(e)
@@ -74,28 +74,28 @@ func (r *Relay) listenIn() *ear {
 	return e
 }
 
-func (e *ear) hear(b []byte, most time.Duration) {
-	if e != nil {
-		e.heard <- heard{bytes.Clone(b), most}
+func (t *tap) copy(b []byte, most time.Duration) {
+	if t != nil {
+		t.chunks <- chunk{bytes.Clone(b), most}
 	}
 }
 
-func (e *ear) Read(b []byte) (int, error) {
-	if len(e.rest) == 0 {
-		next, ok := <-e.heard
+func (t *tap) Read(b []byte) (int, error) {
+	if len(t.rest) == 0 {
+		next, ok := <-t.chunks
 		if !ok {
 			return 0, io.EOF
 		}
-		e.rest, e.most = next.bytes, next.most
+		t.rest, t.most = next.bytes, next.most
 	}
-	n := copy(b, e.rest)
-	e.rest = e.rest[n:]
+	n := copy(b, t.rest)
+	t.rest = t.rest[n:]
 	return n, nil
 }
 
-func (e *ear) close() {
-	close(e.heard)
-	<-e.done
+func (t *tap) close() {
+	close(t.chunks)
+	<-t.done
 }
 
 // again delivers a request a second time at any time up to most later; 0: not.

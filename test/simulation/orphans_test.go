@@ -44,8 +44,8 @@ func (p *process) die() {
 	}
 }
 
-// attend takes in what has become of the session.
-func (p *process) attend(s messages.Session) {
+// takeSession takes in what has become of the session.
+func (p *process) takeSession(s messages.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.ID != p.session.ID && p.session.ID != "" {

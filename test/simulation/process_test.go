@@ -280,7 +280,7 @@ func (p *process) follow() {
 		case <-p.still:
 			continue
 		case <-sessions.Changed():
-			p.attend(sessions.Take())
+			p.takeSession(sessions.Take())
 			continue
 		case <-look:
 			if s := p.member.Session().Get(); s.ID != session || !s.Holds(time.Now(), 0) {

@@ -21,9 +21,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // server notes what arrives, and answers 204.
 type server struct {
-	begin time.Time
-	mu    sync.Mutex
-	heard []string
+	begin   time.Time
+	mu      sync.Mutex
+	arrived []string
 }
 
 func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -33,7 +33,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard = append(s.heard, fmt.Sprintf("%s after %v", body, time.Since(s.begin)))
+	s.arrived = append(s.arrived, fmt.Sprintf("%s after %v", body, time.Since(s.begin)))
 	return transport.Answer(r, http.StatusNoContent, "done"), err
 }
 
@@ -64,9 +64,9 @@ func send(t *testing.T, to http.RoundTripper, text string) string {
 func TestEachWayGoesWrongAsItSays(t *testing.T) {
 	const gaveUp, reset = "context deadline exceeded after 10s", "connection reset by peer after 0s"
 	for name, c := range map[string]struct {
-		way   func(http.RoundTripper) http.RoundTripper
-		back  string
-		heard string
+		way    func(http.RoundTripper) http.RoundTripper
+		back   string
+		arrive string
 	}{
 		"fail": {func(http.RoundTripper) http.RoundTripper {
 			return transport.Fail(errors.New("refused"))
@@ -102,8 +102,8 @@ func TestEachWayGoesWrongAsItSays(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
-				if got := fmt.Sprint(s.heard); got != c.heard {
-					t.Errorf("there arrived %s, not %s", got, c.heard)
+				if got := fmt.Sprint(s.arrived); got != c.arrive {
+					t.Errorf("there arrived %s, not %s", got, c.arrive)
 				}
 			})
 		})
@@ -119,14 +119,14 @@ func TestACopyOutlivesItsSenderAndCanBeDeliveredAgain(t *testing.T) {
 		}}
 		send(t, keeps, "text")
 		send(t, keeps, "other")
-		s.heard = s.heard[:1]
+		s.arrived = s.arrived[:1]
 		for range 2 { // its sender's context has ended
 			if code := transport.Again(s, keeps.Copies()[0]); code != http.StatusNoContent {
 				t.Errorf("it is answered %d", code)
 			}
 		}
 		if got := fmt.Sprint(text,
-			s.heard); got != "textother[text after 0s text after 0s text after 0s]" {
+			s.arrived); got != "textother[text after 0s text after 0s text after 0s]" {
 			t.Error(got)
 		}
 	})
@@ -161,7 +161,7 @@ func TestAWireIsCutFrozenAndLedAnotherWay(t *testing.T) {
 		w.Cut(nil)
 		w.Via(transport.Always(http.StatusTeapot, "tea"))
 		expect("seven", "418 tea after 0s")
-		if got := fmt.Sprint(s.heard); got != "[two after 0s three after 0s five after 11s "+
+		if got := fmt.Sprint(s.arrived); got != "[two after 0s three after 0s five after 11s "+
 			"six after 11s]" {
 			t.Error(got)
 		}
