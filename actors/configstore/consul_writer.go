@@ -140,7 +140,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			return refuse(a.unknownOutcome(j))
 		}
 		if !j.awaited() {
-			if !j.logged { // nobody was told, so it may still be applied
+			if !j.logged { // no caller was told anything, so either outcome is right
 				return outcome{seq: j.seq, err: context.Cause(j.request.Context())}, nil, true
 			}
 			j.waited = true

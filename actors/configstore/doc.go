@@ -23,23 +23,22 @@
 //  5. Reads answer from the cache while it is fresh (Config.MaxAge) and ask Consul otherwise. What
 //     another writer has changed is seen as soon as the watch brings it.
 //  6. [Store.Put] and [Store.Delete] replace whatever Consul holds when they are applied at once. A
-//     write that had to wait, for Consul or through a crash, is applied only if its keys are still
-//     as they were when it was taken in; else it is a conflict: an error for a caller who waits,
-//     and for a write that nobody waits for any more a log line, [Queue].Conflicts and the file
-//     "conflicts" in the log's directory, with the value, which stays in the log until the file has
-//     it. No request of either kind, however late it arrives, replaces what came meanwhile. A key
-//     that was missing and is missing again is as it was, whatever others made and deleted in
-//     between. A write that had to wait behind another of this store's to the same key is based on
-//     what that one makes.
+//     write that had to wait, for Consul or through a crash, is applied only if its keys are as
+//     they were when it was taken in. Otherwise it is a conflict. A caller who still waits gets an
+//     error. For any other write there is a log line, [Queue].Conflicts, and the file "conflicts"
+//     in the log's directory with the value; the write stays in the log until that file has it. No
+//     request, however late it arrives, replaces what others wrote meanwhile. A key that was
+//     missing and is missing again counts as unchanged. A write that waited behind an earlier write
+//     of this store to the same key is based on what that write makes.
 //  7. With Config.LogDir a write is on the disk before it is sent, and survives a crash and an
 //     outage of Consul. It is replayed in order, once, under rule 6. Without, a crash loses what
 //     was not acknowledged. A write that the disk refused ([ErrLog]) is never applied, unless that
 //     is said to be possible ([ErrUncertain]). A directory that is removed while it runs is made
 //     anew with what waits at the next write.
 //  8. Queue and log are bounded: [ErrFull]. No call outlasts its context, or the store
-//     ([ErrStopped]). A failing write holds up none but those behind it, and those only while
-//     Consul does not answer, or denies a write that is in the log and that nobody waits for, or
-//     while the log's disk does not take it that a write was refused.
+//     ([ErrStopped]). A write that cannot be decided holds up only those behind it, and only in
+//     three cases: Consul does not answer; Consul denies a write that is in the log and whose
+//     caller has gone; the log's disk does not accept the record of a refusal.
 //  9. Keys and values have the layout of the system before this one; nothing is added below
 //     config_data/ but the key root, by the first store that ever starts, and again when somebody
 //     has deleted it.

@@ -28,10 +28,11 @@ type job struct {
 	ops    []Op
 	taken  time.Time
 	logged bool
-	// waited: the write had to wait, so it is applied only if its keys are as they were then.
+	// waited: the write had to wait. So it is applied only if its keys are as they were when it was
+	// taken in.
 	waited       bool
 	maybeApplied bool // a request may be under way or applied
-	unknown      bool // what Consul has answered does not exclude that it was applied
+	unknown      bool // it may have been applied, by all that Consul has answered
 	attempts     int  // how often the writer got it
 	size         int
 	request      *request // nil: it comes from the log

@@ -41,9 +41,10 @@ type Config struct {
 	Client *api.Client
 	// Consul's address, only for logs.
 	Consul string
-	// Owner names this writer among the service's, such as the member's id. Two that write at a
-	// time under one name are refused: the later one if it can see that the earlier one lives, else
-	// the earlier one. Default: a name of its own, such as [CommandOwner] gives to a command.
+	// Owner is this writer's name within the service, such as the member's id. Only one process may
+	// write under a name. The second one is refused if it can see that the first one lives;
+	// otherwise it takes over, and the first one is refused. Default: a new name, such as
+	// [CommandOwner] gives to a command.
 	Owner string
 	// LogDir is the directory of the log of writes; one process has it at a time. Empty: no log.
 	LogDir string
@@ -51,24 +52,25 @@ type Config struct {
 	MaxPending int
 	// MaxLogBytes is how large the log may get; default 64 MiB.
 	MaxLogBytes int64
-	// MaxAge is how long the cache counts as fresh after it was last known to show what Consul has:
-	// at least 2 s, default 20 s. That is asked every quarter of it, without the values.
+	// MaxAge is how long the cache counts as fresh after the last proof that it shows what Consul
+	// has: at least 2 s, default 20 s. The proof, a read without the values, is repeated after each
+	// quarter of MaxAge.
 	MaxAge time.Duration
 	// ReadOnly: no writes, no marker, and the key root is not made.
 	ReadOnly bool
 	// Admit is waited for before the first write: a member lets nothing be written before it is
 	// registered. Default: at once.
 	Admit func(context.Context) error
-	// Term is the index at which this process was admitted last, 0 while it is not. Where another
-	// process has taken its writing over, it takes it back once it has been admitted anew. Default:
-	// never, unless the other one has stopped or is known dead.
+	// Term is the index at which this process was admitted last, 0 while it is not admitted. If
+	// another process has taken the writing over, this one takes it back once it has been admitted
+	// anew. Default: it takes it back only when the other one has stopped or is known to be dead.
 	Term func() uint64
 	// Logger. Default: slog.Default().
 	Logger *slog.Logger
 	// Observer is told of each call to Consul. Default: nobody is.
 	Observer messages.Observer
-	// Process is who this is among processes, and Liveness tells whether another one still runs.
-	// Defaults: read from the system. For tests that play several hosts in one process.
+	// Process identifies this process, and Liveness tells whether another one still runs. Defaults:
+	// read from the system. Tests that play several hosts in one process set them.
 	Process  *Process
 	Liveness func(Process) Liveness
 

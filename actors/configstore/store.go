@@ -65,8 +65,8 @@ func (s *Store) Run(ctx context.Context) error {
 	return root.Run(ctx)
 }
 
-// Child returns the store as a child for a supervision tree, in the place of Run. That of [None]
-// fails once with [ErrNoBackend], and its tree goes on.
+// Child returns the store as a child of a supervision tree, to be used in place of Run. The child
+// of [None] fails once with [ErrNoBackend], and its tree goes on.
 func (s *Store) Child(name string) supervisor.Child {
 	if s.shared == nil {
 		return supervisor.Child{Name: name, Run: s.Run, Restart: supervisor.Temporary}
@@ -78,8 +78,8 @@ func (s *Store) Child(name string) supervisor.Child {
 // Enabled tells whether there is a backend.
 func (s *Store) Enabled() bool { return s.shared != nil }
 
-// Data is the cache. It holds what was read last also while Consul is away. Own writes are in it at
-// once, before what others wrote shortly before them: see [Store.Snapshot] for one moment.
+// Data is the cache. While Consul is away it holds what was read last. It shows own writes at once,
+// even before older writes of others: use [Store.Snapshot] to see one moment.
 func (s *Store) Data() messages.Reader[Snapshot] {
 	return reader(s, func(sh *shared) *messages.State[Snapshot] { return sh.data })
 }
@@ -113,8 +113,8 @@ func (s *Store) Fresh() bool {
 	return s.shared != nil && s.shared.data.Get().loaded && s.shared.fresh()
 }
 
-// WaitLoaded waits until the configuration has been read, and for what depends on it: the log is
-// open and the key root is there. Errors: [ErrUnreachable] with the context's, [ErrNoBackend].
+// WaitLoaded waits until the configuration has been read, the log is open and the key root exists.
+// Errors: [ErrUnreachable] with the context's, [ErrNoBackend].
 func (s *Store) WaitLoaded(ctx context.Context) error {
 	if s.shared == nil {
 		return ErrNoBackend
@@ -284,13 +284,18 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 
 // Put writes a key, whatever it holds, and returns when Consul has it, with the key's index.
 //
-// Errors: [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: nothing is written, ever.
-// [ErrConflict]: the write had to wait and another came first; nothing is written, ever.
-// [ErrPending] with the context's error: it is in the log and will be written. [ErrLog]: the disk
-// refused it, and unless it is [ErrUncertain] as well nothing is written, ever; with the context's
-// error the log was removed after it had been logged: it will be written if the process lives. The
-// context's error alone, [ErrTaken], [ErrStopped] or [ErrUnreachable]: without a log, it may have
-// been written.
+// Errors:
+//
+//   - [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: the write is never applied.
+//   - [ErrConflict]: the write had to wait and another came first; it is never applied.
+//   - [ErrPending], with the context's error: the write is in the log and will be applied.
+//   - [ErrLog]: the disk refused the write; it is never applied.
+//   - [ErrLog] with [ErrUncertain]: the disk may hold it; if so, it is sent when the log is opened
+//     again.
+//   - [ErrLog] with the context's error: the log was removed after the write was logged; it will be
+//     applied if the process lives.
+//   - The context's error alone, [ErrTaken], [ErrStopped], [ErrUnreachable]: without a log, it may
+//     have been applied.
 func (s *Store) Put(ctx context.Context, key string, value []byte) (uint64, error) {
 	return s.one(ctx, Set(key, value))
 }

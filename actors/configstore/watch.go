@@ -23,11 +23,12 @@ func (s *Store) Watch(key string) *Watch { return &Watch{store: s, what: key, ex
 // WatchPrefix follows the keys that begin with prefix; "" means all of them.
 func (s *Store) WatchPrefix(prefix string) *Watch { return &Watch{store: s, what: prefix} }
 
-// Next returns what has changed since the last call, in the order of the keys: at the first call
-// everything that is there, at once; later it waits for a change. Of several changes of one key it
-// shows the last. What was written by one transaction comes together, but for what this store has
-// written over since, or has found in the way of a write: that comes first. Errors: the context's,
-// [ErrNoBackend], [ErrStopped], and [ErrInvalid] for a key that cannot be.
+// Next returns what has changed since the last call, in the order of the keys. The first call
+// returns at once with everything that is there; later calls wait for a change. Of several changes
+// of one key Next shows the last. The changes of one transaction come together, with two
+// exceptions, which come earlier: keys that this store has written since, and keys that it has
+// found in the way of a write. Errors: the context's, [ErrNoBackend], [ErrStopped], and
+// [ErrInvalid] for a key that cannot be.
 func (w *Watch) Next(ctx context.Context) ([]Change, error) {
 	if w.store.shared == nil {
 		return nil, ErrNoBackend

@@ -94,13 +94,13 @@ func (a *writeQueue) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-claims.Changed():
-			a.hear(b, claims.Take())
+			a.takeClaim(b, claims.Take())
 		case r := <-writes:
 			if err := a.accept(ctx, b, writesIn.Requests(), r); err != nil {
 				return err
 			}
 		case r := <-next:
-			a.hear(b, claims.Take()) // it may be newer than what waits
+			a.takeClaim(b, claims.Take()) // it may be newer than the queue
 			r.Handle(func(context.Context, struct{}) (job, error) {
 				j := b.queue.head()
 				if j == nil {
@@ -126,13 +126,14 @@ func (a *writeQueue) run(ctx context.Context) error {
 	}
 }
 
-// hear takes in whether this store can write. Writes that were numbered before another process
-// wrote here would be taken for its own.
-func (a *writeQueue) hear(b *openLog, c claim) {
+// takeClaim takes over the writer's claim: whether this store can write, and the number of its last
+// write. After another process has had the marker, the numbers given before could be those of its
+// writes. So all who wait are answered then.
+func (a *writeQueue) takeClaim(b *openLog, c claim) {
 	a.claimed = c
 	b.queue.next = max(b.queue.next, c.seq+1)
 	if c.number != 0 {
-		if a.number != 0 && a.number != c.number { // that it was taken was not heard
+		if a.number != 0 && a.number != c.number { // it was taken and claimed again in between
 			a.answerAll(b, fmt.Errorf("%w, or did meanwhile", ErrTaken))
 		}
 		a.number = c.number
@@ -214,8 +215,8 @@ func (a *writeQueue) accept(ctx context.Context, b *openLog, writes <-chan *requ
 	return nil
 }
 
-// append logs writes. When the file is full of what is over, or nobody knows any more what the disk
-// holds of it, it is made anew.
+// append logs writes. It rewrites the log first when the log is full of finished writes, or when a
+// failure has left it unknown what the disk holds.
 func (a *writeQueue) append(b *openLog, jobs []*job, records [][]byte) error {
 	err := b.wal.Append(records...)
 	if !errors.Is(err, wal.ErrFull) && !errors.Is(err, wal.ErrBroken) {
@@ -230,8 +231,9 @@ func (a *writeQueue) append(b *openLog, jobs []*job, records [][]byte) error {
 // errLogNeeded: there are writes in the log.
 var errLogNeeded = errors.New("the log counts on it")
 
-// logReset is a step of the end of a log that nothing waits in. The marker goes between the two: a
-// log that was begun anew has another one, and the old one would stay if Consul was away.
+// logReset is a step of replacing an empty log. A new log has a new marker. So the old marker is
+// deleted between the two steps: if Consul is away then, the log stays as it is, and no marker is
+// left behind.
 type logReset uint8
 
 const (
@@ -251,12 +253,13 @@ func (a *writeQueue) resetLog(b *openLog, step logReset) error {
 	return b.wal.Rewrite(encodeRecord(firstRecord(a.Owner, b.first.Service)))
 }
 
-// errNotLogged: the disk does not take it that a write was refused. The writer reports it again.
-var errNotLogged = errors.New("the log does not take it that a write was refused")
+// errNotLogged says that the disk did not accept the record of a refused write. The writer reports
+// the outcome again.
+var errNotLogged = errors.New("the log cannot record that a write was refused")
 
-// finish takes a write out of the queue and tells its caller, or whoever reads the log, what became
-// of it. Before anybody is told that nothing was written the disk has it: a crash must not send the
-// write after all.
+// finish removes a write from the queue and tells its caller the outcome; if the caller has gone,
+// it tells whoever reads the log. A refusal is on the disk before anybody hears of it: after a
+// crash the write must not be sent again.
 func (a *writeQueue) finish(b *openLog, o outcome) error {
 	j := b.queue.find(o.seq)
 	if j == nil {
@@ -287,8 +290,8 @@ func (a *writeQueue) finish(b *openLog, o outcome) error {
 	return nil
 }
 
-// logRefusal marks a write as refused, on the disk. The marker in Consul does not say it, once a
-// later write was applied.
+// logRefusal records on the disk that a write was refused. The marker in Consul cannot tell it any
+// more once a later write was applied.
 func (a *writeQueue) logRefusal(b *openLog, r record) error {
 	err := b.wal.NoteSynced(encodeRecord(r))
 	if errors.Is(err, wal.ErrBroken) {
@@ -336,8 +339,8 @@ func (a *writeQueue) saveRefusals(b *openLog) {
 // compactAt is the size from which the log is made anew once nothing waits.
 const compactAt = 1 << 20
 
-// logDone marks a write as over. The mark need not be on the disk: that a write was applied the
-// marker in Consul says too, and that it was refused the log.
+// logDone marks a write as over. The mark may be lost in a crash: the marker in Consul tells too
+// that a write was applied, and the log that it was refused.
 func (a *writeQueue) logDone(b *openLog, over record) {
 	var err error
 	if len(b.queue.jobs) == 0 && b.wal.Size() > compactAt {

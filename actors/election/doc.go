@@ -29,10 +29,11 @@
 //     is exactly one such message; then the channel is closed. A closed channel means that it is
 //     over for this candidate, and it always gets closed: also when nobody reads.
 //  6. A leader's record is given up only when its duties have ended: when the Lead function has
-//     returned, or, without one, when Drained or Resign was called; when neither was called for
-//     Config.DrainTimeout after the context of Nominate ended, it is given up with a warning, and
-//     when neither was called after the connection was closed, with the lease. Only the end of the
-//     session takes it away earlier; the lease is over before that.
+//     returned or, without one, when Drained or Resign was called. There are two exceptions without
+//     a Lead function. If neither was called within Config.DrainTimeout after the end of Nominate's
+//     context, the record is given up with a warning. If neither was called after the connection
+//     was closed, the record is given up when the lease is over. The end of the session takes the
+//     record away too, but not before the lease is over.
 //  7. A store that is slow, silent or in an election of its own costs nobody anything while the
 //     lease holds, and no error is taken for a loss: only the store's own word that the session is
 //     gone.

@@ -26,8 +26,8 @@ func Check(events []Event, o Options) Report {
 	return c.report
 }
 
-// checker goes through a history once and keeps what the rules need. Numbers
-// named at are places in events.
+// checker goes through a history once and keeps what the rules need. A number named at is the place
+// of an event in the history.
 type checker struct {
 	Options
 	events  []Event

@@ -168,8 +168,9 @@ func (c *checker) configWritten(i int, e Event) {
 	if c.forgiven(c.events[w.logged-1].At) {
 		return // a restored Consul gives the index that the write is based on once more
 	}
-	// The caller has gone. From then on the write must not replace what others have written. What
-	// came before an earlier write of its store that write has replaced, and is judged for it.
+	// The caller has gone. From then on the write must not replace what others have written.
+	// Changes before an earlier write of the same store do not count: that earlier write has
+	// replaced them, and is judged for it.
 	for _, at := range slices.Backward(k.changes) {
 		if at < w.logged || c.ofSameStore(c.events[at], e, w) {
 			break

@@ -11,39 +11,37 @@
 //	I3  after the faults had stopped (a line "calm"), each item had one living
 //	    owner within the bound that the line names, evenly shared if it says so
 //	I4  no item of the workload was deleted by a member, and no value that was
-//	    acknowledged to its writer was lost. Of config values ("ask" and what follows): what was
-//	    acknowledged Consul took, once, and in the order of its process; what was refused it
-//	    only logged it took in the end, over nothing that others had written meanwhile, or it
-//	    was reported; and a process reads its own writes
+//	    acknowledged to its writer was lost. For config values ("ask" and what follows): an
+//	    acknowledged write was applied once, in the order of its process; a refused one was never
+//	    applied; one that was only logged was applied in the end, over nothing that others had
+//	    written meanwhile, or it was reported; and a process reads its own writes
 //
 // Each rule is proven for what the lines tell and for no more. Without "set" and "del" lines,
 // which only an embedded Consul can write in full, nothing is known of keys;
 // without "calm" nothing is said of I3.
 //
-// What counts as work. From "start" to "stop" or to the "end" of its process. A
-// process whose history just breaks off is taken to have worked up to its last line and
-// no longer: so a kill -9 is no accusation, and a process that is to be held to what it did
-// writes "alive" now and then. Time in which a process was frozen ("freeze" to "thaw")
-// does not count: a process that stands still works on nothing. Whoever stops it writes that; a
-// member does it itself, of the times for which it and its guard process stood still together. A
-// "step" or a "stop" outside of the work with its token is a breach: there was work of which nothing
-// had been said.
+// What counts as work. It lasts from "start" to "stop" or to the "end" of its process. If a history
+// breaks off, the process has worked up to its last line and no longer. So a kill -9 is no breach,
+// and a process writes "alive" now and then to be held to what it does. Time in which a process was
+// frozen ("freeze" to "thaw") does not count: a process that stands still works on nothing. Whoever
+// stops it writes that. A member writes it itself, of the times for which it and its guard process
+// stood still together. A "step" or a "stop" outside of the work with its token is a breach: there
+// was work of which nothing had been said.
 //
-// A line "dead" says that a process was killed, and nothing of its commands: where they write lines
-// of their own (in tests they do), each goes on up to its own last word, and none up to another's.
-// A dead process owns nothing (I3) and leads no more.
+// A line "dead" says that a process was killed. It says nothing of the process's commands. If they
+// write lines of their own (in tests they do), each of them counts as working up to its own last
+// line. A dead process owns nothing (I3) and leads no more.
 //
-// What a thawed process does before it has looked at the clock no lease can
-// prevent; only the fencing token can. So work within [Notice] of a thaw that
-// overlaps with another's counts as fenced, not as a breach, if its token is the
-// lower one: whoever is written to can refuse it. [Report] counts these apart.
+// No lease can stop a thawed process before it has looked at the clock; only the fencing token can.
+// So work within [Notice] of a thaw that overlaps with another's counts as fenced, not as a breach,
+// if its token is the lower one: whoever is written to can refuse it. [Report] counts these apart.
 //
-// What counts as leading. From "lead" to "unlead" or to the "end" of its process; one whose history
-// breaks off led up to its last line. Two may lead at once only as long as the one with the older
-// epoch stands still, and within [Notice] of its thaw; or when a line "early" has said that its
-// lock was taken away before its lease was over, or may have been: with the health check of a
-// member that was cut off. For how long a lease lasts the history does not say. The same holds for
-// the word of a leader that comes late, with an epoch that is lower than its successor's.
+// What counts as leading. A process leads from "lead" to "unlead" or to its "end". If its history
+// breaks off, it led up to its last line. Two may lead at once in two cases only: while the one
+// with the older epoch is frozen, and within [Notice] of its thaw; or after a line "early" has said
+// that its lock was taken away before its lease was over, or may have been, with the health check
+// of a member that was cut off. How long a lease lasts the history does not say. In the same cases
+// a leader may say late that it leads, with an epoch below its successor's.
 //
 // A Consul that was restored from a snapshot, or came back empty, has forgotten what it had
 // promised. A line "restored" says so and names an amnesty: overlaps that begin within it are

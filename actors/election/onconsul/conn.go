@@ -131,8 +131,8 @@ func (c *Conn) Open(name string) (election.Backend, error) {
 	return newBackend(c, name), nil
 }
 
-// LeaderKey returns the key that the leader of an election holds, for guards of one's own
-// transactions.
+// LeaderKey returns the key that the leader of an election holds. A host can guard its own
+// transactions with it.
 func (c *Conn) LeaderKey(name string) string { return keysOf(c.cfg.Prefix, name).leader() }
 
 // Contact is the session and its lease.
@@ -375,8 +375,8 @@ func (c *Conn) countElection() (done func(), err error) {
 	}, nil
 }
 
-// lost says how the session has ended that Consul no longer knows. Consul never expires a session
-// before its TTL, or that of the check that it is bound to.
+// lost says how a session has ended that Consul no longer knows. Consul ends a session no earlier
+// than its TTL, or the TTL of the check that it is bound to.
 func (c *Conn) lost(s messages.Session) string {
 	how := "was ended before its time: an operator destroyed it, its node has gone, or Consul " +
 		"has lost it"

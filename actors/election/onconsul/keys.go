@@ -34,7 +34,7 @@ func (k keys) holds(key string) bool {
 		strings.HasPrefix(key, k.state())
 }
 
-// strange tells whether an entry that the election would hold is none that a participant writes.
+// strange tells whether an entry among the election's keys is one that no participant writes.
 func (k keys) strange(e store.Entry) bool {
 	switch e.Key {
 	case k.identity(), k.leader(), k.term(), k.handover(), k.ended(), k.order():
@@ -48,8 +48,8 @@ func (k keys) strange(e store.Entry) bool {
 	return !ok || session != e.Session
 }
 
-// within returns the root that another election has, by its prefix and its name, if all keys of
-// this one are below the candidates, joins or state of that one.
+// within tells whether all keys of this election lie below the candidates, joins or state of
+// another election, as its prefix and name make possible. other is the root of that one.
 func (k keys) within() (other string, within bool) {
 	parts := strings.Split(strings.TrimSuffix(k.root, "/"), "/")
 	for i := 2; i < len(parts); i++ {

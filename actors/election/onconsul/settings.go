@@ -42,33 +42,35 @@ type Config struct {
 	// session_ttl_min, which is 10 s by default: then candidates get election.ErrInvalid.
 	TTL time.Duration
 	// Lease is how long a leader counts on a renewal: 2 s to the TTL, which is the default. A
-	// silence of Consul's is ridden through for about half of it.
+	// leader keeps its leadership while Consul is silent for up to about half of the lease.
 	Lease time.Duration
 	// Renew is the time between two renewals. Default Lease/3.
 	Renew time.Duration
-	// LockDelay is how long Consul keeps the leadership from being taken after a session ended
-	// without having given it up. Default: the lease, at most 60 s, which is what Consul takes.
-	// From the lease on there are no two leaders even when a session ends early of which the leader
-	// cannot hear. A shorter one relies on that none does: so there is no check with it.
+	// LockDelay is how long Consul keeps others from taking the leadership after a session ended
+	// that had not given it up. Default: the lease, at most 60 s, which is what Consul takes. With
+	// a LockDelay of at least the lease there are never two leaders, even if a session ends early
+	// and its leader cannot hear of it. A shorter one is safe only if no session ends early. So
+	// there is no check then.
 	LockDelay time.Duration
-	// CheckTTL is how long after this process's last report Consul takes it for lost: it registers
-	// itself at its Consul agent as an instance of Service, with a check of this TTL, to which it
-	// reports twelve times as often, and its session ends with that check. 1 s to the TTL. Default
-	// (0): 13/20 of the lease, so that no silence of Consul's that the lease rides through ends the
-	// check; with a LockDelay below the lease NoCheck. NoCheck: there is none, and Consul ends the
-	// session of a lost process after twice its TTL. An agent that takes no check, or a token
-	// without service:write on Service, comes to the same, and the log says so.
+	// CheckTTL is how long after this process's last report Consul takes it for lost. The process
+	// registers at its Consul agent as an instance of Service with a check of this TTL, and reports
+	// to it twelve times as often. Its session ends with that check. 1 s to the TTL. Default (0):
+	// 13/20 of the lease, so that no silence of Consul's that the lease outlasts ends the check;
+	// with a LockDelay below the lease the default is NoCheck.
+	//
+	// NoCheck: there is no check, and Consul ends the session of a lost process after twice its
+	// TTL. If the agent takes no check, or the token lacks service:write on Service, it is the
+	// same, and the log says so.
 	CheckTTL time.Duration
 	// Service is the name of that service. Default: the Prefix without its last slash, and with a -
 	// for each other one: "election".
 	Service string
 	// Prefix of all keys; it ends in a slash. Default "election/".
 	Prefix string
-	// MaxElections bounds how many elections are taken part in at one time over this connection:
-	// candidates and followers. Each costs a long poll, and Consul takes 200 connections from one
-	// address unless its limits.http_max_conns_per_client says otherwise: beyond that renewals
-	// would be refused, too, and all leaderships lost. Default 150. Who is one too many gets
-	// election.ErrInvalid.
+	// MaxElections bounds how many elections this connection takes part in at one time, as
+	// candidate or follower. Each costs a long poll. Consul takes 200 connections from one address
+	// (limits.http_max_conns_per_client). Beyond that it would refuse renewals too, and all
+	// leaderships would be lost. Default 150. One participant too many gets election.ErrInvalid.
 	MaxElections int
 	// HoldBack is how long others wait for the candidate of a hand-over that this connection
 	// orders, once the leadership is free. Default 5 s, at most election.MaxHoldBack.

@@ -138,9 +138,9 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 	}
 }
 
-// pollPause is how long the next poll waits, at the most, for what this participant is about to do.
-// One that is about to take the leadership, or leaves, has all of Consul's attention for that; and
-// what it does would end the poll at once.
+// pollPause is how long the next poll waits at the most. A participant that is about to take the
+// leadership, or leaves, polls later: its own write would end the poll at once, and Consul is free
+// for that write.
 func (w *watcher) pollPause() time.Duration {
 	switch {
 	case w.candidacy().leaving:
@@ -248,9 +248,9 @@ func (w *watcher) accept(s snapshot, known int) {
 	}
 }
 
-// findPlace reads the queue if this candidate has to know its place: once after joining, and again
-// when the leadership is free, unless it is known to be the next. Only candidates near the front
-// read at once; the others wait turnDelay.
+// findPlace reads the queue when this candidate has to know its place: once after joining, and
+// again when the leadership is free. It is not read again if this candidate is known to be the
+// next. Only candidates near the front read at once; the others wait turnDelay.
 func (w *watcher) findPlace(ctx context.Context) error {
 	m := w.candidacy()
 	if m.session == "" || !w.ready || w.now.ended != nil || m.leaving {
@@ -285,9 +285,10 @@ func (w *watcher) findPlace(ctx context.Context) error {
 	return nil
 }
 
-// isNext tells whether this candidate is the next to lead, by the queue as it was read before the
-// leader gave its leadership up. Those who have come since are behind it, or have announced
-// themselves. One that is in the queue may have gone: then the queue is read again.
+// isNext tells whether this candidate is the next to lead, by the queue that was read before the
+// leader gave its leadership up. A candidate that has come since is behind, or it has announced
+// itself. A candidate before this one may have gone: then isNext is false, and the queue is read
+// again.
 func (w *watcher) isNext(m candidacy) bool {
 	s := w.now
 	if w.place == unknownPlace || s.order != w.queueOrder || m.repaired != w.queueRepaired ||
@@ -305,10 +306,9 @@ func (w *watcher) isNext(m candidacy) bool {
 	return false
 }
 
-// announce has the others read the queue again, before the next of them takes the leadership, if
-// this candidate has come before some of them by its priority. It does so once it is in the queue:
-// whoever reads it later finds this candidate there. So whoever comes at the end of the queue wakes
-// nobody.
+// announce makes the others read the queue again if this candidate has come in before some of them,
+// by its priority. It does so once this candidate is in the queue: whoever reads the queue later
+// finds it there. A candidate at the end of the queue wakes nobody.
 func (w *watcher) announce(ctx context.Context, m candidacy) error {
 	i := slices.IndexFunc(w.queue, func(c election.Candidate) bool { return c.ID == m.ID })
 	if w.announced || i < 0 {
@@ -329,8 +329,9 @@ func (w *watcher) announce(ctx context.Context, m candidacy) error {
 	return nil
 }
 
-// checkHandOver finds out whether the candidate of a hand-over order can lead, and removes an order
-// that is void: candidates that preempt wait for an order to be carried out. Only the leader asks.
+// checkHandOver finds out whether the candidate of a hand-over order can lead. It removes an order
+// that names nobody who can, because candidates that preempt wait until an order is carried out.
+// Only the leader asks.
 func (w *watcher) checkHandOver(ctx context.Context) error {
 	o := w.now.handOver
 	if o == nil || w.now.handOverIndex == w.checkedHandOver || !w.candidacy().owns(w.now.leader) {

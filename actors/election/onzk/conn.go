@@ -284,7 +284,7 @@ func (c *Conn) spawnLocked(what string, f func()) {
 	}
 }
 
-// guarded is f for a goroutine of its own, of which broke hears.
+// guarded returns f as the body of a goroutine that reports a panic to broke.
 func (c *Conn) guarded(what string, f func()) func() {
 	return func() { contained.Run(c.log, what, plain(f), c.broke) }
 }
@@ -297,9 +297,9 @@ func plain(f func()) func() error {
 	}
 }
 
-// broke hears how a goroutine of the connection ended. Where it panicked the connection counts as
-// closed: what it did for the elections nobody does any more. They end, and remove their records;
-// the session is the caller's to close, as always.
+// broke is told how a goroutine of the connection ended. After a panic the connection counts as
+// closed, because nobody does that goroutine's work for the elections any more. The elections end
+// and remove their records. The caller still has to close the session.
 func (c *Conn) broke(err error) {
 	if err != nil {
 		c.dialer.broke(err)

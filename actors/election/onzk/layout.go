@@ -152,11 +152,12 @@ func candidateName(id string, priority int) string {
 	return fmt.Sprintf("_c_%s-p%d-n", guidOf(id), priority)
 }
 
-// A sequence has ten digits; it is a signed 32-bit number that goes on with the negative ones.
+// A sequence has ten digits. It is a signed 32-bit number: after the largest one it goes on with
+// the negative ones.
 var candidatePattern = regexp.MustCompile(`^_c_([0-9a-f]{32})-p(-?[0-9]+)-n(-?[0-9]{10})$`)
 
-// isCandidate tells whether a path is that of a candidate's node, whose number makes its name the
-// only one of its kind.
+// isCandidate tells whether a path is that of a candidate's node. Such a name is never used twice,
+// because of its number.
 func isCandidate(node string) bool { return candidatePattern.MatchString(path.Base(node)) }
 
 // queueEntry is what the name of a candidate's node says.
@@ -191,7 +192,7 @@ func queue(children []string) []queueEntry {
 		if c := cmp.Compare(b.priority, a.priority); c != 0 {
 			return c
 		}
-		// By their difference, not by their size, and not by name: after 2147483647 comes
+		// The difference decides, not the size and not the name: after 2147483647 comes
 		// -2147483648.
 		return cmp.Compare(a.sequence-b.sequence, 0)
 	})

@@ -76,9 +76,10 @@ func (b *backend) HandOver(ctx context.Context, id string) error {
 	return nil
 }
 
-// handOver names the leader of one term of one election: the nodes of the next leader, and those of
-// the next election of the name, may have the same versions. It writes nothing once ctx has ended:
-// what it has read may have waited for a connection since, and be of a leader that nobody meant.
+// handOver asks one leader of one election to make way. The order is bound to that leader's node
+// and term, because nodes of the next leader, and of the next election of the name, may have the
+// same versions. It writes nothing once ctx has ended: what it has read may be old by then, and
+// name a leader that nobody meant.
 func (b *backend) handOver(ctx context.Context, id string) error {
 	for range attempts {
 		root, rootStat, err := b.conn.zk.Get(b.base)

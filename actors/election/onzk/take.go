@@ -85,8 +85,8 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		case endedError(data) != nil:
 			return 0, 0, endedError(data)
 		}
-		// The term before the leader's node: of a term that is read later its leader may still be
-		// there, and its lock-delay would be counted from now on.
+		// Read the term before the leader's node. In the other order the term may be that of a
+		// leader who is still there, and its lock-delay would be counted from now on.
 		holder, term, err := b.term()
 		if err != nil {
 			return 0, 0, err
@@ -151,9 +151,9 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		case err != nil:
 			return 0, 0, err
 		}
-		// The node is this candidacy's: its own node, which the transaction has checked, was there,
-		// and goes with its session. The token is the node's creation zxid: that of the
-		// transaction, which the term has as the zxid of its last change.
+		// The leader's node is now this candidacy's: the transaction has checked the candidate's
+		// own node, which goes with its session. The token is the creation zxid of the leader's
+		// node. It is the zxid of the transaction, which the term has as that of its last change.
 		written := answers[termWrite].Stat
 		if b.conn.session() != me.session {
 			return 0, b.conn.timeout() / 10, nil // it has ended since
@@ -209,8 +209,8 @@ func (b *backend) deleteChildren(path string) error {
 	return err
 }
 
-// term reads who led last, and the guard's version. A stranger may have removed the node: then it
-// is made again, as of one who did not give the leadership up.
+// term reads who led last, and the version of the term's node. If a stranger has removed the node,
+// term makes it again, as if the last leader had not given the leadership up.
 func (b *backend) term() (holder []byte, stat *zk.Stat, err error) {
 	for range attempts {
 		data, stat, err := b.conn.zk.Get(b.path(termNode))
@@ -228,8 +228,8 @@ func (b *backend) term() (holder []byte, stat *zk.Stat, err error) {
 	return nil, nil, errChanged
 }
 
-// lockDelay returns how long to wait yet for a leader that did not release. The wait begins when
-// that leader is first seen to have gone. The term's last change has the zxid that is that leader's
+// lockDelay returns how much longer to wait for a leader that did not release. The wait begins when
+// that leader is first seen to have gone. The zxid of the term's last change is that leader's
 // token.
 func (b *backend) lockDelay(holder []byte, term *zk.Stat) time.Duration {
 	delay := lockDelayOf(holder, b.conn.lockDelay())

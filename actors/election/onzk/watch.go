@@ -223,8 +223,8 @@ func (w *watcher) view(ctx context.Context, now time.Time) (v election.View, fre
 	w.nodeMissingSince = time.Time{}
 	v.Turn = w.positionKnown(me, own, leader, now) && w.turn(me, vacant, now)
 	if v.Turn && now.Before(delayed) {
-		// Each refusal has everything read again. A turn that comes again with that would have the
-		// core try again at once.
+		// After a refused Take everything is read again. With the Turn still set, the core would
+		// try again at once.
 		v.Turn = false
 		w.wakeAt(delayed)
 	}
