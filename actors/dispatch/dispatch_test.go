@@ -126,10 +126,7 @@ func TestARequestWaitsForAMoveToEnd(t *testing.T) {
 	w.table.set("a", routing.ErrMoving)
 	answers := make(chan answer)
 	go func() { answers <- w.do("POST", "/a/", "the body") }()
-	testkit.Eventually(t, "the request waits", func() bool {
-		all, _ := w.d.InFlight("")
-		return all == 1
-	})
+	w.underWay("the request waits", 1)
 	w.owner("a", "n2", 7, func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(rw, r.Body)
 	})
@@ -332,10 +329,7 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 		t.Errorf("%d requests under way to n1: an upgraded connection is one", to)
 	}
 	conn.Close()
-	testkit.Eventually(t, "the upgraded connection's place is free", func() bool {
-		all, to := w.d.InFlight("n1")
-		return all+to == 0
-	})
+	w.idle("the upgraded connection's place is free")
 }
 
 func TestASlowMemberDelaysNobodyElse(t *testing.T) {
@@ -366,10 +360,7 @@ func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 	for range 4 {
 		go func() { answers <- w.do("GET", "/slow2/", "") }()
 	}
-	testkit.Eventually(t, "all places are taken", func() bool {
-		all, _ := w.d.InFlight("")
-		return all == 8
-	})
+	w.underWay("all places are taken", 8)
 	w.refused(w.do("GET", "/quick/", ""), 503, dispatch.ReasonBusy)
 	close(release)
 	for range 8 {
@@ -377,10 +368,7 @@ func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 			t.Errorf("a slow request: %s", a.Status)
 		}
 	}
-	testkit.Eventually(t, "every place is free", func() bool {
-		all, to := w.d.InFlight("n1")
-		return all+to == 0
-	})
+	w.idle("every place is free")
 }
 
 func TestThoseThatWaitForAMoveLeaveRoomForOthers(t *testing.T) {
@@ -435,12 +423,9 @@ func TestAClientThatGoesEndsItsRequestAtTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(conn, "GET /moving/ HTTP/1.1\r\nHost: x\r\n\r\n")
-	testkit.Eventually(t, "it waits", func() bool { all, _ := w.d.InFlight(""); return all == 1 })
+	w.underWay("it waits", 1)
 	conn.Close()
-	testkit.Eventually(t, "it waits no more", func() bool {
-		all, _ := w.d.InFlight("")
-		return all == 0
-	})
+	w.underWay("it waits no more", 0)
 }
 
 func TestNothingLastsForEver(t *testing.T) {
@@ -488,10 +473,7 @@ func TestNothingLastsForEver(t *testing.T) {
 		if resp.StatusCode != http.StatusRequestTimeout {
 			t.Errorf("it was answered with %s", resp.Status)
 		}
-		testkit.Eventually(t, "its place is free", func() bool {
-			all, to := w.d.InFlight("n1")
-			return all+to == 0
-		})
+		w.idle("its place is free")
 	})
 }
 

@@ -65,9 +65,7 @@ func TestWhatAClientForgesInTrailersAndRoutesDoesNotArrive(t *testing.T) {
 		"POST /a/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Coordd-Token\r\n"+
 			"Coordd-Route: junk, 0123456789abcdef, <x>\r\nX_Forwarded_For: "+
 			"6.6.6.6\r\nX-Forwarded_Host: h\r\n\r\n1\r\nx\r\n0\r\nCoordd-Token: 99\r\n\r\n")
-	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 200 {
-		t.Fatalf("%v %v", resp, err)
-	}
+	answers(t, in, 200)
 	if len(got.Trailer) != 0 || fmt.Sprint(got.Header[dispatch.HeaderToken]) != "[42]" {
 		t.Errorf("trailers %v, headers %v", got.Trailer, got.Header)
 	}
@@ -282,13 +280,8 @@ func TestAnUpgradedConnectionOfAClientThatTakesNothingEnds(t *testing.T) {
 	})
 	conn, in := w.dial()
 	fmt.Fprint(conn, "GET /a/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: flood\r\n\r\n")
-	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 101 {
-		t.Fatalf("%v %v", resp, err)
-	}
-	testkit.Eventually(t, "the place of the client that takes nothing is free", func() bool {
-		all, to := w.d.InFlight("n1")
-		return all+to == 0
-	})
+	answers(t, in, 101)
+	w.idle("the place of the client that takes nothing is free")
 }
 
 func TestARefusalShowsNothingOfARecordThatATerminalObeys(t *testing.T) {

@@ -97,10 +97,7 @@ func TestClientsThatReadNoSmallAnswersKeepNoPlaces(t *testing.T) {
 			testkit.Eventually(t, "the connections that nobody reads from are closed", func() bool {
 				return open.Load() == 0
 			})
-			testkit.Eventually(t, "their places are free", func() bool {
-				all, to := w.d.InFlight("n1")
-				return all+to == 0
-			})
+			w.idle("their places are free")
 		})
 	}
 }

@@ -133,10 +133,7 @@ func TestAnUpgradeWaitsForAMoveLikeAnyRequest(t *testing.T) {
 	conn, in := w.dial()
 	fmt.Fprint(conn,
 		"GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-	testkit.Eventually(t, "the request waits", func() bool {
-		all, _ := w.d.InFlight("")
-		return all == 1
-	})
+	w.underWay("the request waits", 1)
 	misdirected := w.service(misdirect(false))
 	w.table.set("a", routing.Location{Member: "n1", Address: misdirected, Token: 1})
 	w.owner("a", "n2", 2, echo(t))
@@ -169,10 +166,7 @@ func TestWhatIsUnderWayWhenTheServerStopsIsAnswered(t *testing.T) {
 	go func() { sent <- w.do("POST", "/a/", "x") }()
 	go func() { waiting <- w.do("POST", "/moving/", "x") }()
 	<-began
-	testkit.Eventually(t, "both are under way", func() bool {
-		all, _ := w.d.InFlight("n1")
-		return all == 2
-	})
+	w.underWay("both are under way", 2)
 	cancel(dispatch.ErrStopping)
 	w.refused(<-sent, 502, dispatch.ReasonLost)
 	w.refused(<-waiting, 503, dispatch.ReasonNotReady)
@@ -219,10 +213,7 @@ func TestEveryEndOfARequestFreesItsPlaces(t *testing.T) {
 				t.Errorf("%s %s: %q", method, path, all)
 			}
 			conn.Close()
-			testkit.Eventually(t, "its places are free", func() bool {
-				all, to := w.d.InFlight("n1")
-				return all+to == 0
-			})
+			w.idle("its places are free")
 		}
 	}
 }

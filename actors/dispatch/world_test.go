@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -119,6 +120,32 @@ func (w *world) service(h http.HandlerFunc) string {
 // owner makes a member with a service the owner of item.
 func (w *world) owner(item, member string, token uint64, h http.HandlerFunc) {
 	w.table.set(item, routing.Location{Member: member, Address: w.service(h), Token: token})
+}
+
+// underWay waits until n requests are under way.
+func (w *world) underWay(what string, n int) {
+	w.t.Helper()
+	testkit.Eventually(w.t, what, func() bool {
+		all, _ := w.d.InFlight("")
+		return all == n
+	})
+}
+
+// idle waits until no request and no stream is under way, nor has a place at n1.
+func (w *world) idle(what string) {
+	w.t.Helper()
+	testkit.Eventually(w.t, what, func() bool {
+		all, to := w.d.InFlight("n1")
+		return all+to == 0
+	})
+}
+
+// answers reads an answer without its body, which has to be of that status.
+func answers(t *testing.T, in *bufio.Reader, status int) {
+	t.Helper()
+	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != status {
+		t.Fatalf("%v %v", resp, err)
+	}
 }
 
 // answer is a response whose body has been read.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -16,9 +15,7 @@ import (
 // A candidate that asks the leader to make way, and is not answered, asks again until it is; it can
 // resign all the same.
 func TestACandidateResignsAlsoWhileItAsksForTheLeadership(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		asked, consul := make(chan struct{}), s.consul.RoundTripper()
 		ask := sync.OnceFunc(func() { close(asked) })
 		unheard := transport.Func(func(r *http.Request) (*http.Response, error) {

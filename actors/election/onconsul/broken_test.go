@@ -11,9 +11,7 @@ import (
 
 // Nobody would renew the session any more, and nobody would take note of its end.
 func TestAConnectionWhoseLoopPanicsIsClosedAndItsLeadersStop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		one, two := s.over(s.consul.RoundTripper()), s.over(s.consul.RoundTripper())
 		defer two.Close()
 		defer one.Close()
@@ -37,9 +35,7 @@ func TestAConnectionWhoseLoopPanicsIsClosedAndItsLeadersStop(t *testing.T) {
 }
 
 func TestALeaveThatPanicsIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		conn := s.over(s.consul.RoundTripper())
 		defer conn.Close()
 		a := nominated(t, conn, election.Config{Election: contested, Name: "a", Lead: untilTold,

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -17,9 +16,7 @@ import (
 
 // Who may join and not lead would wait for ever, and nobody would know why.
 func TestWhyTheLeadershipCannotBeTakenIsLoggedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		c := s.over(transport.Func(func(r *http.Request) (*http.Response, error) {
 			if text := transport.Txn(r); strings.Contains(text, `state/leader"`) &&
 				strings.Contains(text, `"lock"`) {

@@ -48,9 +48,7 @@ func (n *noted) all() []string {
 
 // A hand-over takes two writes, one of each side, and no read before either: as many as api.Lock.
 func TestAHandOverTakesOneRequestOnEachSide(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		ways := [3]*noted{}
 		all := [3]*election.Election{}
 		for i := range ways {
@@ -99,9 +97,7 @@ func TestWhoComesLaterWithAHigherPriorityLeadsFirst(t *testing.T) {
 
 func lateComers(t *testing.T) (err error) {
 	for _, apart := range []time.Duration{0, time.Millisecond, time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newEmbedded(t)
-			defer s.consul.Close()
+		bubble(t, func(t *testing.T, s *embedded) {
 			quick := s.over(s.consul.RoundTripper())
 			defer quick.Close()
 			slow := s.over(transport.Slow(s.consul.RoundTripper(), func() time.Duration {
@@ -165,9 +161,7 @@ func touched(t *testing.T) (err error) {
 	}
 	for _, key := range []string{"leader", "term"} {
 		for how, do := range giveUp {
-			synctest.Test(t, func(t *testing.T) {
-				s := newEmbedded(t)
-				defer s.consul.Close()
+			bubble(t, func(t *testing.T, s *embedded) {
 				conn := s.over(s.consul.RoundTripper())
 				defer conn.Close()
 				a := nominated(t, conn, election.Config{Election: "e", Name: "a",

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -19,9 +18,7 @@ func TestATransportThatFailsIsAConsulThatDoesNotAnswer(t *testing.T) {
 		"leaves": runtime.Goexit,
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newEmbedded(t)
-				defer s.consul.Close()
+			bubble(t, func(t *testing.T, s *embedded) {
 				var broken atomic.Bool
 				over := func() http.RoundTripper {
 					return transport.Func(func(r *http.Request) (*http.Response, error) {

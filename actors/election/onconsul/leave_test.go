@@ -6,7 +6,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -48,9 +47,7 @@ func (w *overtaken) carry(r *http.Request) (*http.Response, error) {
 // A candidate has left, and its connection lives on. If its last take had won while it left, its
 // session would hold a leadership that nobody leads by.
 func TestATakeThatArrivesWhileItsCandidateLeavesIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		way := &overtaken{to: s.consul.RoundTripper()}
 		one, two := s.over(transport.Func(way.carry)), s.over(s.consul.RoundTripper())
 		defer one.Close()

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -16,9 +15,7 @@ import (
 // Many leave while Consul cannot be asked. What is left of them is removed when it is back, and
 // that takes longer than a lease: who leads over the same session goes on leading meanwhile.
 func TestWhatManyLeaveBehindHoldsNoRenewalUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		consul := s.consul.RoundTripper()
 		far := transport.Func(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(100 * time.Millisecond)

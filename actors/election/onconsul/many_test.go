@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -14,9 +13,7 @@ import (
 )
 
 func TestOneElectionTooManyIsRefusedAndTheOthersGoOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		client := devconsul.ClientOver(s.consul.RoundTripper())
 		conn, err := onconsul.Connect(onconsul.Config{Client: client, MaxElections: 5,
 			Logger: s.log})

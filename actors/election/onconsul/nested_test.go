@@ -3,7 +3,6 @@ package onconsul_test
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -15,9 +14,7 @@ import (
 // The prefix of one connection is the name of an election of another: to delete that election,
 // which need not even exist, deletes nothing of others.
 func TestDeleteRemovesNoElectionBelowItsName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		open := func(prefix, name string) (*election.Election, *onconsul.Conn) {
 			client := devconsul.ClientOver(&wire{next: s.consul.RoundTripper(), server: s})
 			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log,
@@ -94,9 +91,7 @@ func TestAnElectionWhoseKeysAreAmongAnothersIsRefused(t *testing.T) {
 
 // Another program may keep keys where an election of that name would.
 func TestDeleteRemovesNoKeysOfAnotherProgram(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		client := devconsul.ClientOver(s.consul.RoundTripper())
 		conn, err := onconsul.Connect(onconsul.Config{Prefix: "team/", Logger: s.log,
 			Client: client})

@@ -3,7 +3,6 @@ package onconsul_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -13,9 +12,7 @@ import (
 // replayed its log. A leader whose session somebody ends just before that leads no longer than the
 // lease that it had.
 func TestARenewalAnsweredFromThePastIsNoLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		at := make(chan string, 1) // who is at it
 		nominate := func(name string) (*election.Election, *link) {
 			l := s.Connect().(*link)

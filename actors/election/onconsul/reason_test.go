@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -14,9 +13,7 @@ import (
 
 // The connection may try to open the next session before a candidate has read why it lost the last.
 func TestWhyASessionWasLostIsToldThoughNoneCanBeOpenedAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		consul := s.consul.RoundTripper()
 		var shut atomic.Bool // no session can be opened
 		c := s.over(transport.Func(func(r *http.Request) (*http.Response, error) {
@@ -49,9 +46,7 @@ func TestWhyASessionWasLostIsToldThoughNoneCanBeOpenedAnew(t *testing.T) {
 // The way to Consul comes back, and a report to the check arrives before the session is asked
 // about: the check passes again, and the session that ended with it stays ended.
 func TestASessionThatEndedWithItsCheckIsToldSoAlthoughTheCheckPassesAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		consul := s.consul.RoundTripper()
 		var cut, reported atomic.Bool
 		c := s.over(transport.Func(func(r *http.Request) (*http.Response, error) {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -48,9 +47,7 @@ func (w *tardy) carry(r *http.Request) (*http.Response, error) {
 // A take that was refused because another one led for a moment is tried again although no view says
 // that anything has changed: that one came and went between two answers of the poll.
 func TestATakeThatWasRefusedIsTriedAgainAlthoughNothingIsSeenToChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		seen := make(chan struct{})
 		way := &tardy{to: s.consul.RoundTripper(), leads: make(chan struct{}),
 			see: sync.OnceFunc(func() { close(seen) })}

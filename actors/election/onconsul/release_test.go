@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -45,9 +44,7 @@ func (w *withheld) carry(r *http.Request) (*http.Response, error) {
 // duty began, the release would take the leadership away when it arrives.
 func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 	judge := electiontest.NewJudge()
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		stand := func(name string) (*election.Election, *onconsul.Conn, *withheld, *wire) {
 			way := &withheld{to: s.consul.RoundTripper()}
 			w := &wire{next: transport.Func(way.carry), server: s}

@@ -3,7 +3,6 @@ package onconsul_test
 import (
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -11,9 +10,7 @@ import (
 )
 
 func TestAConsulThatIsSlowWithEachAnswerCostsNoLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		var takes atomic.Int64
 		c := s.over(transport.Slow(s.consul.RoundTripper(), func() time.Duration {
 			return time.Duration(takes.Load())

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -20,9 +19,7 @@ import (
 // same ones lead, after they have left, after the election has been deleted, and in the next one of
 // its name.
 func TestNoWriteTakesEffectTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		consul := s.consul.RoundTripper()
 		proxy := &transport.Recorder{To: transport.Func(
 			func(r *http.Request) (*http.Response, error) {

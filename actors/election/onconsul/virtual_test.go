@@ -42,6 +42,15 @@ type embedded struct {
 	down chan struct{} // not nil: the server is stopped; closed when it is back
 }
 
+// bubble runs a test in virtual time beside an embedded store.
+func bubble(t *testing.T, f func(t *testing.T, s *embedded)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.consul.Close()
+		f(t, s)
+	})
+}
+
 func newEmbedded(t *testing.T) *embedded {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	return &embedded{t: t, consul: devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true}),

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -16,9 +15,7 @@ import (
 // An order to make way for a candidate that has left is void. Those who come later may ask all the
 // same.
 func TestAVoidOrderKeepsNobodyFromPreempting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		w := &wire{next: s.consul.RoundTripper(), server: s}
 		one, two := s.over(w), s.over(s.consul.RoundTripper())
 		defer one.Close()
@@ -54,9 +51,7 @@ func TestAVoidOrderKeepsNobodyFromPreempting(t *testing.T) {
 // A stranger's order names somebody by more than fits into a request: Consul's servers, as all of
 // net/http's, take 1 MiB of headers.
 func TestAnOrderWithALongIDKeepsNobodyFromPreempting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		consul := s.consul.RoundTripper()
 		conn := s.over(transport.When(consul, func(r *http.Request) bool {
 			return len(r.URL.EscapedPath()) > http.DefaultMaxHeaderBytes

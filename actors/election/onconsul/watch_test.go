@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -14,9 +13,7 @@ import (
 )
 
 func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		count := &transport.Counter{To: s.consul.RoundTripper(),
 			Match: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/state/") }}
 		conn := s.over(count)
@@ -67,9 +64,7 @@ func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *tes
 // An order that names nobody, as a stranger or an older version may leave it, costs the leader
 // nothing.
 func TestAnOrderToHandOverToNobodyIsPassedOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		conn := s.Connect()
 		e, err := election.New(conn, election.Config{Election: "demo", Name: "a", Logger: s.log})
 		if err != nil {

@@ -2,7 +2,6 @@ package onzk_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -13,9 +12,7 @@ import (
 // The next in line looked again as soon as it was refused: some thousand times a second, for as
 // long as the lock-delay lasted.
 func TestALockDelayIsWaitedForWithoutAsking(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.zoo.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		way := s.zoo.Way(devzookeeper.Weather{})
 		lost := s.connect(onzk.Config{Dial: way.Dial})
 		defer lost.Close()

@@ -3,7 +3,6 @@ package onzk_test
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -16,9 +15,7 @@ import (
 func TestAHandOverHoldsTheOthersBackForAsLongAsTheOrderSays(t *testing.T) {
 	for _, holdBack := range []time.Duration{time.Second, 25 * time.Second} {
 		t.Run(holdBack.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newEmbedded(t)
-				defer s.zoo.Close()
+			bubble(t, func(t *testing.T, s *embedded) {
 				connect := func(holdBack time.Duration) (*onzk.Conn, *devzookeeper.Way) {
 					way := s.zoo.Way(devzookeeper.Weather{})
 					return s.connect(onzk.Config{Dial: way.Dial, HoldBack: holdBack,

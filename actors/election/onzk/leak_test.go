@@ -3,7 +3,6 @@ package onzk_test
 import (
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -14,9 +13,7 @@ import (
 // A candidate's node never comes back under its name. Its watch, a goroutine and the server's part
 // of it stayed all the same for as long as the session, and so did those of its predecessor.
 func TestCandidaciesThatAreOverLeaveNoWatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.zoo.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		conn := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
 		defer conn.Close()
 		turn := func() {

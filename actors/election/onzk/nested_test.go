@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -16,9 +15,7 @@ import (
 // The root of one connection is the name of an election of another, or another program's node: to
 // delete that election deletes nothing of others.
 func TestDeleteRemovesNothingOfOthersBelowItsName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.zoo.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		links, elections := []*onzk.Conn{}, []*election.Election{}
 		participant := func(root, name string) *election.Election {
 			conn := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial, Root: root})

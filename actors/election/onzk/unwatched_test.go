@@ -2,7 +2,6 @@ package onzk_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -13,9 +12,7 @@ import (
 // The client sends no watches on its next connection when none is left. Its answers were held back
 // until it did, for as long as it waits for one, and on each connection after that anew.
 func TestAConnectionWithoutWatchesComesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.zoo.Close()
+	bubble(t, func(t *testing.T, s *embedded) {
 		way := s.zoo.Way(devzookeeper.Weather{})
 		conn := s.connect(onzk.Config{Dial: way.Dial})
 		defer conn.Close()

@@ -32,6 +32,15 @@ type embedded struct {
 	log *slog.Logger
 }
 
+// bubble runs a test in virtual time beside an embedded store.
+func bubble(t *testing.T, f func(t *testing.T, s *embedded)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newEmbedded(t)
+		defer s.zoo.Close()
+		f(t, s)
+	})
+}
+
 func newEmbedded(t *testing.T) *embedded {
 	return &embedded{t: t, zoo: devzookeeper.New(),
 		log: slog.New(slog.NewTextHandler(io.Discard, nil))}
