@@ -165,11 +165,7 @@ func TestABrakeLetsGoWhenTheItemsAreBack(t *testing.T) {
 
 func TestMostMembersVanishingAtOnceIsBrakedForAWhileOnly(t *testing.T) {
 	run(t, func(c *cluster) {
-		c.addWork(c.items(60)...)
-		for i := range 8 {
-			c.start(fmt.Sprintf("n%d", i))
-		}
-		c.await("shared out", 20*time.Second, c.balanced(60))
+		several(c, 8, 60)
 		leader := c.leader()
 		for i := range 8 {
 			if id := fmt.Sprintf("n%d", i); id != leader && len(c.members) > 3 {

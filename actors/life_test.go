@@ -3,6 +3,7 @@ package actors_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,16 @@ func three(c *cluster, items int, options ...option) {
 	c.await("settled", 20*time.Second, func() bool {
 		return c.members[c.leader()].c.Plan().Get().Settled
 	})
+}
+
+// several is three for more members, n0 and on.
+func several(c *cluster, members, items int) {
+	c.t.Helper()
+	c.addWork(c.items(items)...)
+	for i := range members {
+		c.start(fmt.Sprintf("n%d", i))
+	}
+	c.await("shared out", 20*time.Second, c.balanced(items))
 }
 
 func TestThreeMembersShareTheWorkOut(t *testing.T) {
@@ -289,41 +300,27 @@ func TestWorkAddedAndRemovedTakesEffect(t *testing.T) {
 }
 
 func TestConsulAbsentForFiveSecondsCostsNothing(t *testing.T) {
-	for _, phase := range []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second} {
-		run(t, func(c *cluster) {
-			three(c, 99)
-			time.Sleep(phase)
-			leader, term := c.leader(), c.members[c.leader()].c.Leadership().Get().Term
-			for _, m := range c.members {
-				m.net.Cut(errors.New("connection refused"))
-			}
-			time.Sleep(5 * time.Second)
-			for _, m := range c.members {
-				m.net.Cut(nil)
-			}
-			time.Sleep(30 * time.Second)
-			if n := c.totalStarts(); n != 99 || !c.balanced(99)() {
-				t.Errorf("phase %v: %d starts of 99 items, loads %v", phase, n, c.loads())
-			}
-			if l := c.members[leader].c.Leadership().Get(); l.Term != term {
-				t.Errorf("phase %v: the leadership was lost: %+v", phase, l)
-			}
-		})
-	}
+	fiveSecondsCostNothing(t, func(m *member) { m.net.Cut(errors.New("connection refused")) },
+		func(m *member) { m.net.Cut(nil) })
 }
 
 func TestConsulFrozenForFiveSecondsCostsNothing(t *testing.T) {
+	fiveSecondsCostNothing(t, func(m *member) { m.net.Freeze() }, func(m *member) { m.net.Thaw() })
+}
+
+// fiveSecondsCostNothing disturbs all members for so long, at each phase of their renewals.
+func fiveSecondsCostNothing(t *testing.T, disturb, mend func(*member)) {
 	for _, phase := range []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second} {
 		run(t, func(c *cluster) {
 			three(c, 99)
 			time.Sleep(phase)
 			leader, term := c.leader(), c.members[c.leader()].c.Leadership().Get().Term
 			for _, m := range c.members {
-				m.net.Freeze()
+				disturb(m)
 			}
 			time.Sleep(5 * time.Second)
 			for _, m := range c.members {
-				m.net.Thaw()
+				mend(m)
 			}
 			time.Sleep(30 * time.Second)
 			if n := c.totalStarts(); n != 99 || !c.balanced(99)() {

@@ -13,21 +13,9 @@ import (
 
 func keeping(d time.Duration) option { return func(cfg *actors.Config) { cfg.KeepItems = d } }
 
-func threeKeeping(c *cluster, items int, d time.Duration) {
-	c.t.Helper()
-	c.addWork(c.items(items)...)
-	for _, id := range []string{"n1", "n2", "n3"} {
-		c.start(id, keeping(d))
-	}
-	c.await("the items shared out", 20*time.Second, c.balanced(items))
-	c.await("settled", 20*time.Second, func() bool {
-		return c.members[c.leader()].c.Plan().Get().Settled
-	})
-}
-
 func TestARolloutMovesNoItemWithKeepItems(t *testing.T) {
 	run(t, func(c *cluster) {
-		threeKeeping(c, 99, time.Minute)
+		three(c, 99, keeping(time.Minute))
 		owners := c.owners()
 		starts := 99
 		// each on another host than before, and one of them leads
@@ -56,7 +44,7 @@ func TestItemsThatWaitInVainAreTakenOver(t *testing.T) {
 	for _, keep := range []time.Duration{2 * time.Second, 45 * time.Second} {
 		t.Run(keep.String(), func(t *testing.T) {
 			run(t, func(c *cluster) {
-				threeKeeping(c, 99, keep)
+				three(c, 99, keeping(keep))
 				victim := c.follower()
 				c.stop(victim)
 				took := c.await("its items elsewhere", keep+5*time.Second, c.balanced(99))
@@ -75,7 +63,7 @@ func TestItemsThatWaitInVainAreTakenOver(t *testing.T) {
 
 func TestItemsCalledBackFromAMemberThatStopsAreReleasedAllTheSame(t *testing.T) {
 	run(t, func(c *cluster) {
-		threeKeeping(c, 99, time.Minute)
+		three(c, 99, keeping(time.Minute))
 		victim := c.follower()
 		for item, owner := range c.owners() {
 			if owner == victim {
