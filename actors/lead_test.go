@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -210,46 +211,28 @@ func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
 	})
 }
 
-// keyCopier keeps the transactions that write the leader key, so that they can arrive a second
-// time.
-type keyCopier struct {
-	to   http.RoundTripper
-	mu   sync.Mutex
-	kept map[string][]*http.Request // by verb on the leader key
-}
-
-func (p *keyCopier) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := transport.Txn(r)
-	p.mu.Lock()
-	for _, verb := range []string{"lock", "delete"} {
-		if strings.Contains(body, `"Verb":"`+verb+`","Key":"service/demo/leader"`) {
-			p.kept[verb] = append(p.kept[verb], transport.Copy(r))
-		}
-	}
-	p.mu.Unlock()
-	return p.to.RoundTrip(r)
-}
-
 // A copy of a take, of a new epoch or of a resignation does nothing, whenever it arrives.
 func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 	run(t, func(c *cluster) {
-		p := &keyCopier{kept: map[string][]*http.Request{}}
 		m := c.start("n1")
-		p.to = c.consul.RoundTripper()
+		of := func(verb string) func(text string) bool {
+			return func(text string) bool {
+				return strings.Contains(text, `"Verb":"`+verb+`","Key":"service/demo/leader"`)
+			}
+		}
+		consul := c.consul.RoundTripper()
+		takes := &transport.Recorder{To: consul, Keep: of("lock")}
+		p := &transport.Recorder{To: takes, Keep: of("delete")}
 		m.net.Via(p)
 		c.awaitLead(5 * time.Second)
 		c.put("leader", "touched") // makes an epoch more
 		time.Sleep(5 * time.Second)
 		check := func(when string) {
 			t.Helper()
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			for verb, copies := range p.kept {
-				for i, r := range copies {
-					if transport.Again(p.to, r) == http.StatusOK {
-						t.Errorf("%s: copy %d of a %s of the leader key was applied: %s", when, i,
-							verb, transport.Text(r))
-					}
+			for i, r := range slices.Concat(takes.Copies(), p.Copies()) {
+				if transport.Again(consul, r) == http.StatusOK {
+					t.Errorf("%s: copy %d of what was done to the leader key was applied: %s", when,
+						i, transport.Text(r))
 				}
 			}
 		}
@@ -267,9 +250,7 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 		if err := guard.Resign(c.t.Context(), session, 0, true); err != nil {
 			t.Fatal(err)
 		}
-		p.mu.Lock()
-		n, d := len(p.kept["lock"]), len(p.kept["delete"])
-		p.mu.Unlock()
+		n, d := len(takes.Copies()), len(p.Copies())
 		if n < 3 || d != 1 {
 			t.Fatalf("%d locks and %d resignations were seen, want the take, two epochs and one", n,
 				d)
@@ -286,7 +267,7 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 		if time.Sleep(time.Second); m.c.Leadership().Get() != is {
 			t.Error("it has lost its leadership by a copy")
 		}
-		m.net.Via(p.to)
+		m.net.Via(consul)
 		c.stop("n1")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // What a store has written itself, or has found in the way of a write, its cache shows before the
@@ -32,7 +33,7 @@ func TestAListIsOfOneMomentAlsoBeforeTheWatchHasSeenIt(t *testing.T) {
 				index := s.put("a", "0")
 				s.put("b", "0")
 				time.Sleep(time.Second)
-				s.net.Via(slowPolls{r.consul.RoundTripper()})
+				s.net.Via(slowPolls(r.consul.RoundTripper()))
 				time.Sleep(2 * time.Minute) // the poll of before has ended
 				if _, err := other.Txn(r.ctx(time.Second), configstore.Set("a", []byte("1")),
 					configstore.Set("b", []byte("1"))); err != nil {
@@ -58,12 +59,11 @@ func TestAListIsOfOneMomentAlsoBeforeTheWatchHasSeenIt(t *testing.T) {
 }
 
 // slowPolls holds up the answers of long polls.
-type slowPolls struct{ to http.RoundTripper }
-
-func (s slowPolls) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := s.to.RoundTrip(r)
-	if strings.Contains(r.URL.RawQuery, "wait=") {
-		time.Sleep(100 * time.Millisecond)
+func slowPolls(to http.RoundTripper) transport.Func {
+	return func(r *http.Request) (*http.Response, error) {
+		if transport.Poll(r) {
+			defer time.Sleep(100 * time.Millisecond)
+		}
+		return to.RoundTrip(r)
 	}
-	return resp, err
 }

@@ -21,7 +21,7 @@ func TestReadYourWritesHoldsWhenConsulForgotOnlyWhatOthersWrote(t *testing.T) {
 				for i := range 30 {
 					r.stranger("config_data/other", fmt.Sprint(i))
 				}
-				s.net.Via(slowPolls{r.consul.RoundTripper()})
+				s.net.Via(slowPolls(r.consul.RoundTripper()))
 				time.Sleep(2 * time.Minute) // the poll of before has ended
 				r.consul.Reset()
 				if err := r.consul.Restore(snapshot); err != nil {

@@ -31,6 +31,12 @@ func passing(t *testing.T) {
 
 // Whoever adopts orphans knows by its children that nothing is left. Others look long enough.
 func TestTheEndOfADeadGuardsWorkIsSeenWhereOthersProcessesPassBy(t *testing.T) {
+	deadGuardsWorkEnds(t, passing)
+}
+
+// deadGuardsWorkEnds kills a guard process beside what disturb starts. Its owner has to say so, and
+// nothing of its work may be left.
+func deadGuardsWorkEnds(t *testing.T, disturb func(t *testing.T)) {
 	for name, adopt := range map[string]string{"adopted": "1", "not adopted": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(noCgroupsEnv, "1")
@@ -38,7 +44,7 @@ func TestTheEndOfADeadGuardsWorkIsSeenWhereOthersProcessesPassBy(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pids")
 			o := startOwner(t, family(file, ""))
 			all := pids(t, file, 3)
-			passing(t)
+			disturb(t)
 			if err := syscall.Kill(parent(t, all[0]), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}

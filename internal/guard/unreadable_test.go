@@ -80,28 +80,7 @@ func TestALockIsHadBesideAProcessWhoseEnvironmentCannotBeRead(t *testing.T) {
 }
 
 func TestTheEndOfADeadGuardsWorkIsSeenBesideAProcessWhoseEnvironmentCannotBeRead(t *testing.T) {
-	for name, adopt := range map[string]string{"adopted": "1", "not adopted": ""} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv(noCgroupsEnv, "1")
-			t.Setenv(adoptEnv, adopt)
-			startUnreadable(t)
-			file := filepath.Join(t.TempDir(), "pids")
-			o := startOwner(t, family(file, ""))
-			all := pids(t, file, 3)
-			if err := syscall.Kill(parent(t, all[0]), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			said := make(chan string, 1)
-			go func() {
-				line, _ := o.out.ReadString('\n')
-				said <- line
-			}()
-			if line := within(t, "the end", said); !strings.Contains(line, string(guard.Lost)) {
-				t.Errorf("the owner says %q", line)
-			}
-			wantGone(t, all...)
-		})
-	}
+	deadGuardsWorkEnds(t, func(t *testing.T) { startUnreadable(t) })
 }
 
 // It is killed like one that has nothing in its environment.

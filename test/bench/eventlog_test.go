@@ -11,6 +11,7 @@ import (
 
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/test/realconsul"
 	"github.com/hashicorp/consul/api"
 )
@@ -24,8 +25,12 @@ func BenchmarkEventLog(b *testing.B) {
 	var sent atomic.Int64
 	cfg := api.DefaultConfig()
 	cfg.Address = cluster.Addr()
-	cfg.HttpClient = &http.Client{Transport: counted{&http.Transport{MaxIdleConnsPerHost: 8},
-		&sent}}
+	consul := &http.Transport{MaxIdleConnsPerHost: 8}
+	cfg.HttpClient = &http.Client{Transport: transport.Func(
+		func(r *http.Request) (*http.Response, error) {
+			sent.Add(max(0, r.ContentLength))
+			return consul.RoundTrip(r)
+		})}
 	client, err := store.NewClient(cfg)
 	if err != nil {
 		b.Fatal(err)
@@ -61,17 +66,6 @@ func BenchmarkEventLog(b *testing.B) {
 	b.ReportMetric(float64(bytes[0])/items, "B/item-without")
 	b.ReportMetric(float64(bytes[1]-bytes[0])/items, "B/item-more")
 	b.ReportMetric(0, "ns/op")
-}
-
-// counted counts the bytes of what is sent.
-type counted struct {
-	http.RoundTripper
-	n *atomic.Int64
-}
-
-func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.n.Add(max(0, r.ContentLength))
-	return c.RoundTripper.RoundTrip(r)
 }
 
 // grants writes the keys of a first plan and returns how long that took.

@@ -24,6 +24,7 @@ import (
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/testkit"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/test/realconsul"
 	"github.com/coordd/coordd/test/realprometheus"
 	"github.com/coordd/coordd/test/realserver"
@@ -319,22 +320,17 @@ func workThatFails(t *testing.T, seen *sync.Map) {
 		"CoorddItemsQuarantined")
 }
 
-// brittle is a host's transport that panics when it is told to, once.
-type brittle struct{ broken atomic.Bool }
-
-func (b *brittle) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasPrefix(r.URL.Path, "/v1/kv/") && b.broken.CompareAndSwap(true, false) {
-		panic("the host's transport")
-	}
-	return http.DefaultTransport.RoundTrip(r)
-}
-
 // hostsFaults is a member in this process, whose host has faults of its own.
 func hostsFaults(t *testing.T, seen *sync.Map) {
 	consul := realconsul.Shared(t).Addr()
-	way := &brittle{}
-	client, err := api.NewClient(&api.Config{Address: consul,
-		HttpClient: &http.Client{Transport: way}})
+	var broken atomic.Bool // the host's transport panics, once
+	client, err := api.NewClient(&api.Config{Address: consul, HttpClient: &http.Client{
+		Transport: transport.Func(func(r *http.Request) (*http.Response, error) {
+			if strings.HasPrefix(r.URL.Path, "/v1/kv/") && broken.CompareAndSwap(true, false) {
+				panic("the host's transport")
+			}
+			return http.DefaultTransport.RoundTrip(r)
+		})}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +365,7 @@ func hostsFaults(t *testing.T, seen *sync.Map) {
 	}()
 	w.quiet()
 	w.during(func() {
-		way.broken.Store(true)
+		broken.Store(true)
 		w.do("work", "add", "w1") // its watch asks again
 	}, func() {}, "CoorddActorRestarts")
 	w.during(func() {
