@@ -20,6 +20,24 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
+// closed closes a history and returns what is in its file.
+func closed(t *testing.T, h *historyFile) []history.Event {
+	t.Helper()
+	if err := h.close(); err != nil {
+		t.Error(err)
+	}
+	f, err := os.Open(h.file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	events, err := history.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
 // A session that Consul ends before the lease is over, with its agent or by an order, lets another
 // lead at once. That is no fault of the leader's, and its history says when it was alive last.
 func TestAHistorySaysThatASessionEndedBeforeTheLease(t *testing.T) {
@@ -53,18 +71,7 @@ func TestAHistorySaysThatASessionEndedBeforeTheLease(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if err := h.close(); err != nil {
-			t.Error(err)
-		}
-		f, err := os.Open(h.file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		events, err := history.Read(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := closed(t, h)
 		early := time.Time{}
 		for _, e := range history.Merge(events) {
 			switch {
@@ -134,18 +141,7 @@ func TestALeaderThatIsCutOffBeyondItsCheckIsNoBreach(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			if err := h.close(); err != nil {
-				t.Error(err)
-			}
-			f, err := os.Open(h.file.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			read, err := history.Read(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			read := closed(t, h)
 			if line, by := history.SetBack(read); by != 0 {
 				t.Errorf("its clock was set back by %v before %v", by, line)
 			}

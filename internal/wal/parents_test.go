@@ -23,17 +23,11 @@ func TestTheDirectoriesOfANewLogAreOnTheDiskBeforeItIsWrittenTo(t *testing.T) {
 	for _, when := range []string{"new", "made anew"} {
 		synced = nil
 		l, _, err := wal.Open(dir, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if when == "made anew" {
-			if err := os.RemoveAll(filepath.Join(top, "a")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(filepath.Join(top, "a")))
 			synced = nil
-			if err := l.Rewrite([]byte("one")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.Rewrite([]byte("one")))
 		}
 		for _, want := range []string{top, filepath.Join(top, "a"), filepath.Join(top, "a", "b"),
 			dir} {
@@ -41,9 +35,7 @@ func TestTheDirectoriesOfANewLogAreOnTheDiskBeforeItIsWrittenTo(t *testing.T) {
 				t.Errorf("%s: %s was not synced: %q", when, want, synced)
 			}
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Close())
 	}
 }
 

@@ -27,23 +27,15 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	for _, mode := range []os.FileMode{0o777, 0o1777, 0o770} {
 		for _, err := range []error{os.MkdirAll(dir, 0o700), os.Chmod(dir, mode)} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		refused("open to others", dir, "chmod go-w")
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o700))
 	if os.Geteuid() == 0 { // who else may give a directory away
-		if err := os.Chown(dir, 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chown(dir, 1, 1))
 		refused("another user's", dir, "belongs to user 1")
-		if err := os.Chown(dir, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chown(dir, 0, 0))
 	}
 
 	target := filepath.Join(t.TempDir(), "target")
@@ -52,33 +44,23 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 		_ = os.Remove(link)
 		for _, err := range []error{os.WriteFile(target, []byte("theirs"), 0o600),
 			os.Symlink(target, link)} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		refused("a link for "+name, dir, "symbolic link")
 		if b, err := os.ReadFile(target); err != nil || string(b) != "theirs" {
 			t.Errorf("%s was written through a link: %q, %v", name, b, err)
 		}
-		if err := os.Remove(link); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(link))
 	}
 	for _, name := range []string{"log", "lock"} {
 		pipe := filepath.Join(dir, name)
 		_ = os.Remove(pipe)
-		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Mkfifo(pipe, 0o600))
 		refused("a pipe for "+name, dir, "no regular file")
-		if err := os.Remove(pipe); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(pipe))
 	}
 	l, _ := open(t, dir, wal.Options{})
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	if _, err := wal.OpenFile(link(t, filepath.Join(dir, "conflicts"), target),
 		os.O_CREATE|os.O_RDWR); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("a file beside it through a link: %v", err)
@@ -87,8 +69,6 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 
 func link(t *testing.T, path, target string) string {
 	t.Helper()
-	if err := os.Symlink(target, path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(target, path))
 	return path
 }

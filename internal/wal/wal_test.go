@@ -12,12 +12,17 @@ import (
 	"github.com/coordd/coordd/internal/wal"
 )
 
-func open(t *testing.T, dir string, o wal.Options) (*wal.Log, []string) {
+func must(t testing.TB, err error) {
 	t.Helper()
-	l, records, err := wal.Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func open(t *testing.T, dir string, o wal.Options) (*wal.Log, []string) {
+	t.Helper()
+	l, records, err := wal.Open(dir, o)
+	must(t, err)
 	return l, texts(records)
 }
 
@@ -31,9 +36,7 @@ func texts(records [][]byte) []string {
 
 func reopened(t *testing.T, l *wal.Log, dir string) (*wal.Log, []string) {
 	t.Helper()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	return open(t, dir, wal.Options{})
 }
 
@@ -45,23 +48,15 @@ func TestWhatWasAppendedIsReadAgainInOrder(t *testing.T) {
 	}
 	want := []string{"one", "", "three\n\x00\xff"}
 	for _, r := range want[:2] {
-		if err := l.Append([]byte(r)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Append([]byte(r)))
 	}
-	if err := l.Note([]byte(want[2])); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Note([]byte(want[2])))
 	l, got = reopened(t, l, dir)
 	if !slices.Equal(got, want) {
 		t.Fatalf("read %q, want %q", got, want)
 	}
-	if err := l.Rewrite([]byte("new")); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Append([]byte("newer")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Rewrite([]byte("new")))
+	must(t, l.Append([]byte("newer")))
 	l, got = reopened(t, l, dir)
 	defer l.Close()
 	if !slices.Equal(got, []string{"new", "newer"}) {
@@ -73,17 +68,11 @@ func TestATailThatWasCutOffIsRemovedAndNothingElse(t *testing.T) {
 	whole := t.TempDir()
 	l, _ := open(t, whole, wal.Options{})
 	for i := range 3 {
-		if err := l.Append(fmt.Appendf(nil, "record %d", i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Append(fmt.Appendf(nil, "record %d", i)))
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	file, err := os.ReadFile(filepath.Join(whole, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, end, _ := wal.Parse(file)
 	if end != len(file) {
 		t.Fatalf("%d of %d bytes are good", end, len(file))
@@ -91,9 +80,7 @@ func TestATailThatWasCutOffIsRemovedAndNothingElse(t *testing.T) {
 	last := 0
 	for cut := range len(file) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "log"), file[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "log"), file[:cut], 0o600))
 		if cut < len("coordd-log-1\n") { // which no crash does
 			if _, _, err := wal.Open(dir, wal.Options{}); !errors.Is(err, wal.ErrDamaged) {
 				t.Fatalf("cut at %d: %v", cut, err)
@@ -106,9 +93,7 @@ func TestATailThatWasCutOffIsRemovedAndNothingElse(t *testing.T) {
 			t.Fatalf("cut at %d: %q", cut, got)
 		}
 		last = len(got)
-		if err := l.Append([]byte("after")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Append([]byte("after")))
 		l, again := reopened(t, l, dir)
 		if !slices.Equal(again, append(got, "after")) {
 			t.Fatalf("cut at %d, then appended: %q", cut, again)
@@ -124,23 +109,17 @@ func TestDamageBeforeTheLastRecordIsRefusedAndLeftAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	l, _ := open(t, dir, wal.Options{})
 	for _, r := range []string{"first record", "second record"} {
-		if err := l.Append([]byte(r)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Append([]byte(r)))
 	}
 	l.Close()
 	name := filepath.Join(dir, "log")
 	good, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := bytes.Index(good, []byte("first"))
 	for _, i := range []int{0, 3, at, at - 1, at - 6, at - 10, at - 16} {
 		bad := bytes.Clone(good)
 		bad[i] ^= 0x40
-		if err := os.WriteFile(name, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, bad, 0o600))
 		if _, _, err := wal.Open(dir, wal.Options{}); !errors.Is(err, wal.ErrDamaged) {
 			t.Errorf("byte %d flipped: %v", i, err)
 		}
@@ -208,9 +187,7 @@ func TestRecordsThatHadNotReachedTheDiskMayBeMissingInTheMiddle(t *testing.T) {
 func TestABrokenLogIsGoodAgainOnceItIsRewritten(t *testing.T) {
 	dir := t.TempDir()
 	l, _ := open(t, dir, wal.Options{})
-	if err := l.Append([]byte("one")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Append([]byte("one")))
 	wal.Break(l)
 	for _, add := range []func([]byte) error{l.Note, l.NoteSynced, func(b []byte) error {
 		return l.Append(b)
@@ -219,16 +196,10 @@ func TestABrokenLogIsGoodAgainOnceItIsRewritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Rewrite([]byte("one")); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.NoteSynced([]byte("two")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Rewrite([]byte("one")))
+	must(t, l.NoteSynced([]byte("two")))
 	l, got := reopened(t, l, dir)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	if !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("read %q", got)
 	}
@@ -278,12 +249,8 @@ func (f *failing) sync(file *os.File) error {
 func TestWhatAFailedFsyncLeftIsNotFoundByTheNextOpen(t *testing.T) {
 	dir, disk := t.TempDir(), &failing{}
 	l, _, err := wal.Open(dir, wal.Options{Sync: disk.sync})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Append([]byte("one")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, l.Append([]byte("one")))
 	disk.on = true
 	if err := l.Append([]byte("two")); !errors.Is(err, wal.ErrBroken) ||
 		!errors.Is(err, wal.ErrUncertain) {
@@ -319,15 +286,11 @@ func TestALogThatWasRemovedOrReplacedTakesNothingUntilItIsMadeAnew(t *testing.T)
 	} {
 		dir := filepath.Join(t.TempDir(), "log.d")
 		l, _ := open(t, dir, wal.Options{})
-		if err := l.Append([]byte("one")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Append([]byte("one")))
 		if err := l.Held(); err != nil {
 			t.Errorf("%s: not yet: %v", what, err)
 		}
-		if err := remove(dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, remove(dir))
 		if err := l.Held(); !errors.Is(err, wal.ErrGone) {
 			t.Errorf("%s: it is said to be there: %v", what, err)
 		}
@@ -355,13 +318,9 @@ func TestALogThatWasRemovedOrReplacedTakesNothingUntilItIsMadeAnew(t *testing.T)
 func TestALogThatAnotherHasTakenThePlaceOfIsLeftAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log.d")
 	l, _ := open(t, dir, wal.Options{})
-	if err := os.Rename(dir, dir+".old"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(dir, dir+".old"))
 	other, _ := open(t, dir, wal.Options{})
-	if err := other.Append([]byte("theirs")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Append([]byte("theirs")))
 	if err := l.Append([]byte("ours")); !errors.Is(err, wal.ErrGone) {
 		t.Errorf("appended: %v", err)
 	}
@@ -390,9 +349,7 @@ func TestALogWhoseLockWasRemovedIsInUseStill(t *testing.T) {
 		}
 		return f.Sync()
 	}})
-	if err := l.Append([]byte("one")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Append([]byte("one")))
 	other := func() {
 		during = nil
 		if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
@@ -442,9 +399,7 @@ func TestARewriteOfWhichTheDirectoryIsNotOnTheDiskIsUncertain(t *testing.T) {
 		}
 		return f.Sync()
 	}})
-	if err := l.Append([]byte("old")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Append([]byte("old")))
 	fails = true
 	err := l.Rewrite([]byte("new"))
 	if !errors.Is(err, wal.ErrBroken) {
