@@ -22,8 +22,10 @@ BENCHTIME ?= 1s
 FUZZTIME ?= 30s
 # Another consul for `make official` than the embedded one.
 CONSUL ?=
-# How often the events of `make takeover` happen.
+# How often the events of `make takeover` happen, and which of them to whom: expressions for names.
 ROUNDS ?= 3
+EVENTS ?=
+WHO ?=
 # The database of govulncheck, such as https://vuln.go.dev: without it `make check` does not ask.
 VULNDB ?=
 # The pinned tools of `make check`: a module of their own, so that they are none of the product's.
@@ -148,8 +150,8 @@ pictures: consul ## the pictures of the page in docs/, of a real take-over in Ch
 	COORDD_PICTURES=$(CURDIR)/docs go test -count=1 -run TestThePicturesOfThePage ./test/e2e
 
 # Alone on its machine: what it prints is times.
-takeover: consul ## how long a take-over takes, ROUNDS times, on three Consul servers and six agents, beside api.Lock: the table of docs/takeover.md
-	TAKEOVER_ROUNDS=$(ROUNDS) go test -count=1 -timeout $$(( $(ROUNDS) * 15 + 10 ))m -tags coordd_takeover -v ./test/takeover
+takeover: consul ## how long a take-over takes, ROUNDS times, on three Consul servers and six agents, beside api.Lock: writes the tables of docs/takeover.md and README.md; EVENTS=killed and WHO=elect play some alone, and write nothing
+	TAKEOVER_ROUNDS=$(ROUNDS) TAKEOVER_EVENTS='$(EVENTS)' TAKEOVER_WHO='$(WHO)' go test -count=1 -timeout $$(( $(ROUNDS) * 15 + 10 ))m -tags coordd_takeover -v ./test/takeover
 
 clean: ## remove bin/; the cached Consul server stays
 	rm -rf bin

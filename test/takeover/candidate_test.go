@@ -24,11 +24,13 @@ const (
 	lockMinimum  = "api.Lock at its minimum"
 	goElection   = "an election with its defaults"
 	goShort      = "an election with short times"
+	command      = "coordd elect with its defaults"
 )
 
-// elections are the settings of those two.
+// elections are the settings of those three.
 var elections = map[string]onconsul.Config{
 	goElection: {},
+	command:    {},
 	goShort:    {Lease: 3 * time.Second, CheckTTL: time.Second},
 }
 

@@ -1,7 +1,8 @@
 // Package takeover measures how long it takes until somebody takes over, on a real cluster of three
 // Consul servers and six client agents: coordd's members with their defaults and with short times,
 // and beside them, on the same machines and in the same moment, api.Lock of Consul's own library.
-// `make takeover` runs it and prints a table for docs/takeover.md.
+// `make takeover` runs it, and writes the tables of docs/takeover.md and README.md. With EVENTS
+// and WHO, expressions for the names of events and rows, it plays those alone, and only prints.
 //
 // A machine is a client agent and what runs beside it. Each event hits one machine, and all that it
 // has to lose is lost at once; so the figures of one event are of one moment and one cluster.

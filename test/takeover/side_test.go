@@ -257,6 +257,12 @@ func (s *service) proc() string {
 	return ""
 }
 
+// duty is the command of `coordd elect`: it says what a candidate of ours in Go says.
+const duty = `say() { echo "$(date +%s%N) $1"; }
+trap 'say lost; exit' TERM
+say leads
+while :; do sleep 0.05; done`
+
 // candidates are two processes that want one leadership.
 type candidates struct {
 	kind, name string
@@ -274,8 +280,14 @@ func (c *candidates) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		p := launch(t, self, []string{"TAKEOVER_CANDIDATE=" + c.kind, "TAKEOVER_AGENT=" +
-			c.agents[i], "TAKEOVER_NAME=" + c.name})
+		var p *process
+		if c.kind == command {
+			p = launch(t, binary, nil, "elect", c.name, "--consul", c.agents[i], "--id",
+				fmt.Sprintf("n%d", i+1), "--", "sh", "-c", duty)
+		} else {
+			p = launch(t, self, []string{"TAKEOVER_CANDIDATE=" + c.kind, "TAKEOVER_AGENT=" +
+				c.agents[i], "TAKEOVER_NAME=" + c.name})
+		}
 		c.all = append(c.all, p)
 		if i == 0 {
 			testkit.Await(t, testkit.Patience, "the first one leads", func() string {

@@ -10,7 +10,7 @@ import (
 )
 
 // table is what docs/takeover.md has.
-func table(all []contender, results map[string]*measured) string {
+func table(events []event, all []contender, results map[string]*measured) string {
 	var b strings.Builder
 	for _, e := range events {
 		fmt.Fprintf(&b, "\n**When %s:**\n\n", e.name)
@@ -29,7 +29,7 @@ func table(all []contender, results map[string]*measured) string {
 			default:
 				most := "not promised"
 				if m.bound.Seconds > 0 {
-					most = m.bound.time().Round(10 * time.Millisecond).String()
+					most = fmt.Sprintf("%v s", m.bound.time().Round(10*time.Millisecond).Seconds())
 				}
 				slices.Sort(m.took)
 				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", c.name, seconds(m.took[0]),

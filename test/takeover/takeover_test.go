@@ -4,9 +4,12 @@ package takeover_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,8 +44,9 @@ type event struct {
 	key, keyLeader, keyExec string
 	// lock is that of api.Lock with its defaults and at its minimum.
 	lock [2]string
-	// election is how the end of an election's leader is noticed.
-	election detection
+	// election is how the end of an election's leader is noticed, and command that of one whose
+	// command has a guard.
+	election, command detection
 	// window is how long is waited where nobody need lose anything.
 	window time.Duration
 }
@@ -53,7 +57,8 @@ type detection int
 const (
 	byCheck detection = iota
 	byGossip
-	atOnce
+	atOnce  // Consul ends the session
+	byGuard // which gives the leadership up: then there is no lock-delay
 )
 
 // electionBound is the worst case of an election with those settings.
@@ -64,6 +69,8 @@ func electionBound(cfg onconsul.Config, by detection) bound {
 	case byGossip:
 		return bound{Formula: fmt.Sprintf("gossip %v + lock-delay %v + calls 1s", store.Gossip,
 			delay), Seconds: machine.Seconds()}
+	case byGuard:
+		return bound{Formula: "what the command takes to stop + calls 1s", Seconds: 1}
 	case atOnce:
 		return bound{Formula: fmt.Sprintf("lock-delay %v + calls 1s", delay),
 			Seconds: (process - check).Seconds()}
@@ -115,11 +122,11 @@ func back(t *testing.T, agent *realconsul.Server, _ []*process) history.Verb {
 }
 
 var events = []event{
-	{name: "the process is killed", strike: kill, mend: nothing,
+	{name: killed, strike: kill, mend: nothing,
 		key: "take_over", keyLeader: "take_over_of_leader", keyExec: "take_over_after_kill",
 		lock:     [2]string{"2 x ttl 15s + lock-delay 15s + retry 5s", "2 x ttl 10s"},
-		election: byCheck},
-	{name: "the process hangs (SIGSTOP, later SIGCONT)",
+		election: byCheck, command: byGuard},
+	{name: hung,
 		strike: func(_ *testing.T, _ *realconsul.Server, victims []*process) history.Verb {
 			for _, v := range victims {
 				_ = syscall.Kill(v.PID, syscall.SIGSTOP)
@@ -135,21 +142,21 @@ var events = []event{
 		},
 		key: "take_over", keyLeader: "take_over_of_leader",
 		lock:     [2]string{"2 x ttl 15s + lock-delay 15s + retry 5s", "2 x ttl 10s"},
-		election: byCheck},
-	{name: "the machine is lost (its agent, too)",
+		election: byCheck, command: byCheck},
+	{name: lost,
 		strike: killAll,
 		mend:   back, key: "take_over_of_lost_machine", keyLeader: "take_over_of_leaders_machine",
 		lock:     [2]string{"gossip 8s + lock-delay 15s + retry 5s", "gossip 8s + retry 5s"},
-		election: byGossip},
-	{name: "the agent leaves (SIGTERM)",
+		election: byGossip, command: byGossip},
+	{name: left,
 		strike: func(_ *testing.T, agent *realconsul.Server, _ []*process) history.Verb {
 			_ = agent.Stop()
 			return ""
 		},
 		mend: back, key: "take_over_of_left_agent", keyLeader: "take_over_of_leaders_left_agent",
 		lock:     [2]string{"lock-delay 15s + retry 5s", "retry 5s"},
-		election: atOnce},
-	{name: "the agent is killed and comes back", window: 15 * time.Second,
+		election: atOnce, command: atOnce},
+	{name: away, window: 15 * time.Second,
 		strike: func(t *testing.T, agent *realconsul.Server, _ []*process) history.Verb {
 			_ = agent.Kill()
 			time.Sleep(awayFor)
@@ -177,6 +184,23 @@ type contender struct {
 	rides time.Duration // how long a silence of its agent's may cost it nothing
 }
 
+// chosen are those of all whose names a variable's expression matches, if that is set.
+func chosen[T any](t *testing.T, all []T, name func(T) string, variable string) (some []T) {
+	only, err := regexp.Compile(os.Getenv(variable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		if only.MatchString(name(one)) {
+			some = append(some, one)
+		}
+	}
+	if len(some) == 0 {
+		t.Fatalf("%s: nothing is called that", variable)
+	}
+	return some
+}
+
 func rounds(t *testing.T) int {
 	n, err := strconv.Atoi(os.Getenv("TAKEOVER_ROUNDS"))
 	if err != nil || n < 1 {
@@ -186,15 +210,19 @@ func rounds(t *testing.T) int {
 }
 
 func contenders(t *testing.T) []contender {
+	// An election's leader rides through what a member of the same times does.
+	rides := worstCases(t)["rides_through_silence_of"].time()
 	all := []contender{
-		{name: "`api.Lock`, defaults", kind: lockDefaults,
+		{name: lockRow, kind: lockDefaults,
 			bound: func(e event) bound { return bound{Formula: e.lock[0]} }},
-		{name: "`api.Lock`, TTL 10 s, lock-delay 1 ms", kind: lockMinimum,
+		{name: leastRow, kind: lockMinimum,
 			bound: func(e event) bound { return bound{Formula: e.lock[1]} }},
-		{name: "an election's leader in Go, defaults", kind: goElection,
+		{name: electRow, kind: goElection, rides: rides,
 			bound: func(e event) bound { return electionBound(elections[goElection], e.election) }},
-		{name: "an election's leader in Go, lease 3 s, check 1 s", kind: goShort,
+		{name: shortElected, kind: goShort,
 			bound: func(e event) bound { return electionBound(elections[goShort], e.election) }},
+		{name: commandRow, kind: command, rides: rides,
+			bound: func(e event) bound { return electionBound(elections[command], e.command) }},
 	}
 	for _, m := range []struct {
 		flags string
@@ -205,7 +233,7 @@ func contenders(t *testing.T) []contender {
 	} {
 		flags := strings.Fields(m.flags)
 		worst := worstCases(t, flags...)
-		c := contender{name: "coordd, defaults", flags: flags, leads: m.leads,
+		c := contender{name: memberRow, flags: flags, leads: m.leads,
 			rides: worst["rides_through_silence_of"].time()}
 		if m.flags != "" {
 			c.name = "coordd, `" + m.flags + "`"
@@ -222,7 +250,7 @@ func contenders(t *testing.T) []contender {
 		all = append(all, c)
 	}
 	worst := worstCases(t, "--exec", "true")
-	return append(all, contender{name: "coordd with `--exec`, defaults", exec: true,
+	return append(all, contender{name: execRow, exec: true,
 		rides: worst["rides_through_silence_of"].time(),
 		bound: func(e event) bound {
 			if e.keyExec != "" {
@@ -234,8 +262,12 @@ func contenders(t *testing.T) []contender {
 
 func TestTakeOvers(t *testing.T) {
 	cluster := realconsul.Start(t, realconsul.Options{Servers: 3, Agents: machines})
-	all := contenders(t)
+	all, events := contenders(t), events
+	whole := len(all) + len(events)
+	all = chosen(t, all, func(c contender) string { return c.name }, "TAKEOVER_WHO")
+	events = chosen(t, events, func(e event) string { return e.name }, "TAKEOVER_EVENTS")
 	results := map[string]*measured{}
+	begin := time.Now()
 	for round := range rounds(t) {
 		for n, e := range events {
 			first := rand.IntN(machines)
@@ -264,7 +296,15 @@ func TestTakeOvers(t *testing.T) {
 			}
 		}
 	}
-	t.Log("\n" + table(all, results))
+	text := fmt.Sprintf("\n%s, %d rounds, on %d processors:\n%s\n", begin.Format("2006-01-02"),
+		rounds(t), runtime.NumCPU(), table(events, all, results))
+	t.Log(text)
+	if len(all)+len(events) < whole {
+		return
+	}
+	if err := errors.Join(write(document, text), write(readme, summary(text))); err != nil {
+		t.Error(err)
+	}
 }
 
 // hit lets an event happen to the sides and notes how each of them fared.
