@@ -49,4 +49,14 @@ func TestTheSettingsThatTheDocumentsCompareCostWhatTheySay(t *testing.T) {
 			t.Errorf("docs/takeover.md does not say %q", row)
 		}
 	}
+	// What it shows of the command, and what it says of a TTL below Consul's default floor.
+	for _, says := range []string{fmt.Sprintf("%-8s a member hangs, or is killed and nobody speaks "+
+		"for it\n         = ", costs(t, "--lease", "3s", "--check-ttl", "1s")["take_over"]),
+		fmt.Sprintf("`--ttl 3s` takes %v s at most, and %v s also\nwithout a check",
+			costs(t, "--ttl", "3s")["take_over_of_lost_machine"].Seconds(),
+			costs(t, "--ttl", "3s", "--check-ttl", "none")["take_over"].Seconds())} {
+		if !strings.Contains(string(text), says) {
+			t.Errorf("docs/takeover.md does not say %q", says)
+		}
+	}
 }
