@@ -26,8 +26,18 @@ func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorOverridesIt(t *testing.T) 
 		if b := c.members[c.leader()].c.Plan().Get().Brake; !strings.Contains(b, "60 of 60") {
 			t.Errorf("the plan does not say why nothing happens: %q", b)
 		}
+		if out := c.outputOf(c.leader()); !strings.Contains(out, "; the brake is on: ") ||
+			!strings.Contains(out, "60 of 60") {
+			t.Errorf("the leader's check does not say it: %q", out)
+		}
+		if out := c.outputOf(c.follower()); strings.Contains(out, "brake") {
+			t.Errorf("the check of one that does not lead says %q", out)
+		}
 		c.put("control/override", time.Now().String())
 		c.await("all work ended", 10*time.Second, c.balanced(0))
+		c.await("the check says so no longer", 2*time.Second, func() bool {
+			return !strings.Contains(c.outputOf(c.leader()), "brake")
+		})
 	})
 }
 
