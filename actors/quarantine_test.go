@@ -280,6 +280,43 @@ func TestAFailingItemLoopsWhileTheLeaderHoldsBack(t *testing.T) {
 }
 
 // A sick host fails each of its items: all of them run elsewhere soon, and each is moved once.
+// What has run well since for as long as failures count is neither looping nor taken away, should
+// nobody have heard of the failures meanwhile.
+func TestWorkThatHasRecoveredLongAgoIsNotTakenAway(t *testing.T) {
+	for _, members := range []int{1, 2} {
+		logged(t, func(w watched) {
+			var tries atomic.Int64
+			var mended atomic.Bool
+			w.addWork("a", "b")
+			for n := range members {
+				w.start(fmt.Sprint("n", n), limited(3), w.failing(&tries, func(_, item string) bool {
+					return item == "a" && !mended.Load()
+				}))
+			}
+			w.await("it is tried", time.Minute, func() bool { return tries.Load() > 0 })
+			w.must(w.op.Freeze(w.t.Context()))
+			time.Sleep(5 * time.Minute)
+			mended.Store(true)
+			time.Sleep(5 * time.Minute)
+			if i := w.item("a"); i.State != actors.ItemLooping {
+				t.Errorf("five minutes later it is %v", i.State)
+			}
+			time.Sleep(6 * time.Minute)
+			before := w.item("a")
+			if before.State != actors.ItemRunning {
+				t.Errorf("eleven minutes later it is %v", before.State)
+			}
+			started := w.startsOf("a")
+			w.must(w.op.Thaw(w.t.Context()))
+			time.Sleep(time.Minute)
+			if i := w.item("a"); i.State != actors.ItemRunning || w.startsOf("a") != started ||
+				w.noted("a") {
+				t.Errorf("it ran well for eleven minutes, and is %+v now", i)
+			}
+		})
+	}
+}
+
 func TestASickHostIsRelievedOfAllItsItems(t *testing.T) {
 	logged(t, func(w watched) {
 		var tries atomic.Int64

@@ -148,8 +148,9 @@ func (a *StatePublisher) write(ctx context.Context, s protocol.WorkSummary, now 
 	s.Seq, s.At = a.written.Seq+1, now.UTC()
 	fails := over(s)
 	a.ack.failing.Store(len(fails) > 0)
-	// What its host was to blame for may have passed; the rest ends with the item's release.
-	passed := slices.ContainsFunc(a.told, func(x overItem) bool { return x.hosts })
+	// It may have passed without the item's release, which wakes the leader by itself.
+	held := a.holdings.Get().Items
+	passed := slices.ContainsFunc(a.told, func(x overItem) bool { return held.Has(x.id) })
 	if slices.Equal(fails, a.told) || len(fails) == 0 && !passed {
 		r, err := a.Store.Txn(ctx, store.CheckSession(a.Keys.Member(a.ID), s.Session),
 			store.CAS(key, s.Encode(), 0, a.index))

@@ -142,7 +142,7 @@ func (r *workRecord) ends(exit string, fails, host bool) {
 // count takes in that a run has ended by itself.
 func (r *workRecord) count(now time.Time, host bool) {
 	limit := r.of.limit
-	if limit.most == 0 || r.over && !r.hosts {
+	if limit.most == 0 {
 		return
 	}
 	ends := &r.ended
@@ -160,11 +160,28 @@ func (r *workRecord) count(now time.Time, host bool) {
 	r.over = len(r.ended)+len(r.faults) > limit.most
 }
 
-// reported tells whether the leader is to take the item away, and when time alone ends that: what
-// its host was to blame for is over when the work has run for a while.
+// failedUntil is how long the work's own failures are too many for their window; zero: they are not.
+func (r workRecord) failedUntil() time.Time {
+	if !r.over || r.hosts {
+		return time.Time{}
+	}
+	return r.ended[len(r.ended)-1-r.of.limit.most].Add(r.of.limit.window)
+}
+
+// reported tells whether the leader is to take the item away, and when time alone ends that: its
+// own failures count within their window, should nobody have heard of them by then; what its host
+// was to blame for is over when the work has run for a while.
 func (r workRecord) reported(now time.Time) (over bool, until time.Time) {
-	if !r.over || !r.hosts || r.begun.IsZero() {
-		return r.over, time.Time{}
+	switch {
+	case !r.over:
+		return false, time.Time{}
+	case !r.hosts:
+		if until = r.failedUntil(); now.Before(until) {
+			return true, until
+		}
+		return false, time.Time{}
+	case r.begun.IsZero():
+		return true, time.Time{}
 	}
 	if until = r.begun.Add(healthyAfter); now.Before(until) {
 		return true, until
@@ -174,8 +191,8 @@ func (r workRecord) reported(now time.Time) (over bool, until time.Time) {
 
 // loops tells whether the work loops, and when time alone will have ended that.
 func (r workRecord) loops(now time.Time) (loops bool, until time.Time) {
-	if r.over && !r.hosts {
-		return true, time.Time{} // until the leader has taken the item away
+	if until = r.failedUntil(); now.Before(until) {
+		return true, until // or until the leader has taken the item away
 	}
 	if r.inRow < loopsAfter {
 		return false, time.Time{}
