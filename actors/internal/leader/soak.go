@@ -8,8 +8,8 @@ import (
 
 // Free items are placed when changes have come to rest for a moment, and items are moved for
 // balance when they have for the whole soak. A change is what says otherwise where items are to be:
-// who is there, which items of which weight, where operators want them. A payload is none, nor is an
-// order to restart: these may come all the time, and a member that joins is to have its share.
+// who is there, which items of which weight, where operators want them. A payload is none, nor is
+// an order to restart: these may come all the time, and a member that joins is to have its share.
 
 // heeded are the states that the assigner has taken in.
 type heeded struct {

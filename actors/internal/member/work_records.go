@@ -160,7 +160,8 @@ func (r *workRecord) count(now time.Time, host bool) {
 	r.over = len(r.ended)+len(r.faults) > limit.most
 }
 
-// failedUntil is how long the work's own failures are too many for their window; zero: they are not.
+// failedUntil is until when the work's own failures are too many for their window; zero: they are
+// not.
 func (r workRecord) failedUntil() time.Time {
 	if !r.over || r.hosts {
 		return time.Time{}
