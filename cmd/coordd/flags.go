@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,21 +189,48 @@ func (s *serviceFlags) register(f *pflag.FlagSet) {
 	s.consulFlags.register(f)
 }
 
+// checkConsul refuses an address of Consul's that is not of the form that is asked for.
 func checkConsul(address string) error {
 	scheme, rest, isURL := strings.Cut(address, "://")
 	if !isURL {
 		_, port, err := net.SplitHostPort(address)
-		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+		if err != nil || port == "" || !canBeConsul(address) {
 			return usage("--consul %q: give host:port, such as 127.0.0.1:8500, or a URL", address)
 		}
 		return nil
 	}
-	if _, err := url.Parse(address); err != nil || rest == "" ||
-		(scheme != "http" && scheme != "https" && scheme != "unix") {
+	if rest == "" || (scheme != "http" && scheme != "https" && scheme != "unix") {
 		return usage("--consul %q: give a URL that begins with http://, https:// or unix://",
 			address)
 	}
+	if !canBeConsul(address) {
+		return usage("--consul %q: its host, or its port, is none", address)
+	}
 	return nil
+}
+
+// canBeConsul tells whether anything can be reached at an address, as every Consul tool takes it: a
+// host with or without a port, or a URL, with a path if a proxy needs one.
+func canBeConsul(address string) bool {
+	scheme, host, isURL := strings.Cut(address, "://")
+	if !isURL {
+		host = address
+	} else if scheme == "unix" {
+		return host != ""
+	} else {
+		host, _, _ = strings.Cut(host, "/")
+	}
+	if host == "" || strings.ContainsAny(host, "/?#@") || strings.ContainsFunc(host,
+		func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		return false
+	}
+	_, port, err := net.SplitHostPort(host)
+	if err != nil { // without a port, or an IPv6 address that needs brackets
+		return !strings.Contains(host, ":") || strings.HasPrefix(host, "[") &&
+			strings.HasSuffix(host, "]")
+	}
+	n, err := strconv.ParseUint(cmp.Or(port, "80"), 10, 16)
+	return err == nil && n > 0
 }
 
 // operator returns the operators' side of the service, and Consul's address.
