@@ -66,9 +66,7 @@ func startBreakable(t *testing.T, r *rig, actor string) *breakable {
 	}))
 	root, err := supervisor.New("host", supervisor.Tree{
 		Children: []supervisor.Child{s.Child("config-store")}}, supervisor.WithLogger(r.log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.cancel = cancel
 	go func() {

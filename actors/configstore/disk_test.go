@@ -65,9 +65,7 @@ func TestAWriteThatWasNotTakenInIsNotAppliedAfterTheCrash(t *testing.T) {
 		// The machine died, and the disk did hold it.
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if err := os.WriteFile(filepath.Join(other, "log"), d.machine, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(other, "log"), d.machine, 0o600))
 		after := r.start(logged(other)).ready()
 		r.await("it is sent", time.Minute, func() bool {
 			q := after.Queue().Get()
@@ -116,9 +114,7 @@ func TestALogIsTheSameWhenItsProcessHasChangedToAnotherDirectory(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start(logged("log.d")).ready()
 		s.put("k", "1")
-		if err := os.Chdir(later); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chdir(later))
 		s.net.Cut(errors.New("cut off"))
 		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); !errors.Is(err,
 			configstore.ErrPending) {
@@ -147,9 +143,7 @@ func TestALoggedWriteSurvivesTheRemovalOfTheLogsDirectory(t *testing.T) {
 			configstore.ErrPending) {
 			t.Fatal(err)
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(dir))
 		if _, err := s.Put(r.ctx(time.Second), "k2", []byte("2")); !errors.Is(err,
 			configstore.ErrPending) {
 			t.Fatal(err)
@@ -176,14 +170,10 @@ func TestAWriteIsNotSaidToBeLoggedWhenItsLogIsGone(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Second)
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(dir))
 		// Where the log was, there is something that is not a directory: nothing can be logged
 		// there.
-		if err := os.WriteFile(dir, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(dir, nil, 0o600))
 		if err := <-done; errors.Is(err, configstore.ErrPending) ||
 			!errors.Is(err, configstore.ErrLog) {
 			t.Errorf("it was logged before the log was removed, and the caller hears %v", err)
@@ -235,13 +225,9 @@ func TestARefusedWriteIsKeptInTheLogUntilItIsInTheFile(t *testing.T) {
 		s = r.start(logged(dir)).ready()
 		s.put("other", "2")
 		r.conflicted(s, "2")
-		if err := os.Remove(conflicts); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(conflicts))
 		// by a machine that died
-		if err := os.WriteFile(conflicts, []byte(`{"torn":`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(conflicts, []byte(`{"torn":`), 0o600))
 		time.Sleep(time.Minute)
 		for _, value := range []string{"1", "2"} {
 			if n := strings.Count(kept(),

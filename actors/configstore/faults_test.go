@@ -214,9 +214,7 @@ func TestReadYourWritesHoldsWhenConsulCameBackEmpty(t *testing.T) {
 		r.expect("k0 once more", s.get("k0"), "newer")
 		time.Sleep(time.Minute)
 		r.expect("k1", s.get("k1"), "-")
-		if err := r.consul.Restore(snapshot); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.consul.Restore(snapshot))
 		s.put("k1", "newest")
 		r.expect("k1 after Consul was restored", s.get("k1"), "newest")
 	})
@@ -445,9 +443,7 @@ func TestAPutThatNeedNotWaitReplacesWhatTheCacheHasNotSeen(t *testing.T) {
 			s.put("k", fmt.Sprint(i))
 			r.expect("k", r.raw("config_data/k"), i)
 			r.stranger("config_data/k", fmt.Sprint("theirs again ", i))
-			if err := s.Delete(t.Context(), "k"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Delete(t.Context(), "k"))
 			r.expect("k", r.raw("config_data/k"), "-")
 		}
 	})
@@ -460,9 +456,7 @@ func TestAFullLogRefusesWritesAndTakesThemAgainOnceTheOthersAreThrough(t *testin
 		s := r.start(logged(dir), func(c *configstore.Config) { c.MaxLogBytes = most }).ready()
 		file := func() int64 {
 			info, err := os.Stat(filepath.Join(dir, "log"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return info.Size()
 		}
 		for round := range 3 {

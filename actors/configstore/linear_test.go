@@ -108,9 +108,7 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 		random := func(n int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(n))) }
 		reader, err := configstore.New(configstore.Config{Service: "demo",
 			Client: r.consul.Client(), ReadOnly: true, Logger: r.log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var clock, clients, values atomic.Int64
 		var mu sync.Mutex
 		do := func(client *int64, s step, f func() answer) {

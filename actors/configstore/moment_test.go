@@ -39,13 +39,9 @@ func TestAListIsOfOneMomentAlsoBeforeTheWatchHasSeenIt(t *testing.T) {
 					configstore.Set("b", []byte("1"))); err != nil {
 					t.Fatal(err)
 				}
-				if err := write(r, s, index); err != nil {
-					t.Fatal(err)
-				}
+				must(t, write(r, s, index))
 				list, err := s.List(r.ctx(time.Second), "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got := ""
 				for _, e := range list {
 					got += e.Key + "=" + string(e.Value) + " "

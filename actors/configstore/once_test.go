@@ -38,9 +38,7 @@ func TestALockThatAnotherHoldsIsRefusedAlsoWhenTheMarkerIsGone(t *testing.T) {
 		r.expect("b, whose marker was overwritten", b.takes("lock"), "refused")
 
 		b.put("k", "3")
-		if err := r.consul.Restore(snapshot); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.consul.Restore(snapshot))
 		r.await("a sees that the lock is gone", time.Minute, func() bool {
 			return a.get("lock") == "-"
 		})
@@ -86,9 +84,7 @@ func TestARefusedWriteStaysRefusedWhenACopyOfItArrivesLate(t *testing.T) {
 		s := r.start().ready()
 		index := func() uint64 {
 			p, _, err := r.consul.Client().KV().Get("service/demo/config_data/k", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return p.ModifyIndex
 		}
 		const ahead = 40
@@ -271,9 +267,7 @@ func TestMarkersOfKilledCommandsAreCollected(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		markers := func() string {
 			keys, _, err := r.consul.Client().KV().Keys("service/demo/config_log/", "", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return strings.ReplaceAll(strings.Join(keys, " "), "service/demo/config_log/", "")
 		}
 		// A writer makes its marker, and sweeps, beside the loading that ready waits for.

@@ -32,9 +32,7 @@ func TestALostReplyIsFoundOutAndTheWriteIsDoneOnce(t *testing.T) {
 			t.Errorf("an update whose reply was lost was made %d times: %v", n, err)
 		}
 		s.net.Next(1, s.net.Lose)
-		if err := s.Delete(t.Context(), "k"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Delete(t.Context(), "k"))
 		r.expect("k", s.get("k"), "-")
 		r.expect("deleted", r.times("k-"), 1)
 	})
@@ -45,9 +43,7 @@ func TestARequestThatArrivesLateIsRefused(t *testing.T) {
 		s := r.start().ready()
 		s.net.Next(1, s.net.Late(time.Minute))
 		s.put("k", "first") // the second try is the one that counts
-		if err := s.Delete(t.Context(), "k"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Delete(t.Context(), "k"))
 		time.Sleep(2 * time.Minute)
 		r.expect("written", r.times("k=first"), 1)
 		r.expect("k, created by a late request after it was deleted", r.raw("config_data/k"), "-")

@@ -24,18 +24,14 @@ func TestReadYourWritesHoldsWhenConsulForgotOnlyWhatOthersWrote(t *testing.T) {
 				s.net.Via(slowPolls(r.consul.RoundTripper()))
 				time.Sleep(2 * time.Minute) // the poll of before has ended
 				r.consul.Reset()
-				if err := r.consul.Restore(snapshot); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.consul.Restore(snapshot))
 				if lost {
 					s.net.Next(1, transport.Lose(s.net.To()))
 				}
 				s.put("k", "mine")
 				r.expect("k", s.get("k"), "mine")
 				list, err := s.List(r.ctx(time.Minute), "k")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				r.expect("the list's k", string(list[0].Value), "mine")
 				time.Sleep(time.Minute)
 				r.expect("the cache is believed again", s.Fresh(), true)

@@ -70,9 +70,7 @@ func TestReadYourWritesHoldsWhateverTheWatchHasSeen(t *testing.T) {
 					err)
 			}
 			if i%5 == 0 {
-				if err := s.Delete(t.Context(), key); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Delete(t.Context(), key))
 				r.expect("after a delete", s.get(key), "-")
 			}
 			time.Sleep(time.Duration(i%4) * 7 * time.Millisecond)
@@ -155,9 +153,7 @@ func TestCompareAndSetWritesOnlyOverWhatWasRead(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		a, b := r.start().ready(), r.start().ready()
 		index, err := a.CompareAndSet(t.Context(), "k", []byte("1"), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := b.CompareAndSet(t.Context(), "k", []byte("other"), 0); !errors.Is(err,
 			configstore.ErrConflict) {
 			t.Fatalf("created twice: %v", err)
@@ -178,9 +174,7 @@ func TestCompareAndSetWritesOnlyOverWhatWasRead(t *testing.T) {
 			configstore.ErrConflict) {
 			t.Fatalf("an old index: %v", err)
 		}
-		if err := a.CompareAndDelete(t.Context(), "k", next); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.CompareAndDelete(t.Context(), "k", next))
 		if err := a.CompareAndDelete(t.Context(), "k", next); !errors.Is(err,
 			configstore.ErrConflict) {
 			t.Fatalf("a key that is gone: %v", err)
@@ -317,9 +311,7 @@ func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		}
 		for i := range ops {
 			e, err := s.Get(t.Context(), ops[i].Key())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ops[i] = configstore.RemoveAt(e.Key, e.Index)
 		}
 		if _, err := s.Txn(t.Context(), ops...); err != nil {
@@ -336,9 +328,7 @@ func TestAConsulThatWasRestoredIsReadAnew(t *testing.T) {
 		s.put("k", "2")
 		s.put("new", "1")
 		time.Sleep(time.Second)
-		if err := r.consul.Restore(snapshot); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.consul.Restore(snapshot))
 		r.await("it shows what Consul has", 30*time.Second, func() bool {
 			return s.get("k") == "1" && s.get("new") == "-"
 		})
@@ -385,9 +375,7 @@ func TestAWatchShowsEverythingFirstAndThenWhatChanges(t *testing.T) {
 		prefix, key := s.WatchPrefix("a/"), s.Watch("b")
 		show := func(w *configstore.Watch) string {
 			c, err := w.Next(r.ctx(time.Minute))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var out []string
 			for _, c := range c {
 				out = append(out, map[bool]string{false: c.Key + "=" + string(c.Value),
@@ -462,9 +450,7 @@ func TestTenThousandKeysLoadInOnePass(t *testing.T) {
 		var seen []configstore.Load
 		for {
 			l, err := progress.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if seen = append(seen, l); l.Done {
 				break
 			}

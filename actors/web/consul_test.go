@@ -53,9 +53,7 @@ func TestACrowdThatConsulHasToBeAskedForTakesFewConnections(t *testing.T) {
 				})
 				store, err := configstore.New(configstore.Config{Service: "demo",
 					Client: devconsul.ClientOver(slow), Logger: slog.New(slog.DiscardHandler)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if _, err := consul.Client().KV().Put(&api.KVPair{
 					Key: "service/demo/config_data/k", Value: []byte("v")}, nil); err != nil {
 					t.Fatal(err)
@@ -64,9 +62,7 @@ func TestACrowdThatConsulHasToBeAskedForTakesFewConnections(t *testing.T) {
 				var running, all sync.WaitGroup
 				if c.fresh {
 					running.Go(func() { _ = store.Run(ctx) })
-					if err := store.WaitLoaded(ctx); err != nil {
-						t.Fatal(err)
-					}
+					must(t, store.WaitLoaded(ctx))
 				}
 				defer running.Wait()
 				defer cancel()

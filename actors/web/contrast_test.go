@@ -41,9 +41,7 @@ var (
 // schemes, for each pair of colours that the page puts on one another.
 func TestThePagesColoursHaveEnoughContrast(t *testing.T) {
 	style, err := pageFiles.ReadFile("page/page.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rules := rootRule.FindAllStringSubmatch(string(style), -1)
 	if len(rules) != 2 {
 		t.Fatalf("%d schemes, want a light and a dark one", len(rules))

@@ -20,9 +20,7 @@ func TestAPutWhoseLengthIsNotSaidWritesNothing(t *testing.T) {
 		_ = tcp.CloseWrite()
 	}
 	resp, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusLengthRequired {
 		t.Errorf("%s %q", resp.Status, body)
 	}

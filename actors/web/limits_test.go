@@ -48,13 +48,9 @@ func serveGuardedConfigPage(t *testing.T, token string, before ...*api.KVPair) *
 	}
 	store, err := configstore.New(configstore.Config{Service: "demo", Client: consul.Client(),
 		Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	site := showing(&fakeLooker{})
 	site.config, site.token = store, token
 	server := httpserver.New(httpserver.Config{Handler: site.limited(Options{}), Conns: 256,
@@ -82,9 +78,7 @@ func serveGuardedConfigPage(t *testing.T, token string, before ...*api.KVPair) *
 	})
 	wait, done := context.WithTimeout(ctx, 4*testkit.Patience)
 	defer done()
-	if err := store.WaitLoaded(wait); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.WaitLoaded(wait))
 	return &configPage{t, ln.Addr().String(), consul.Client()}
 }
 

@@ -14,9 +14,7 @@ func loaded(t *testing.T, client *api.Client) *configstore.Store {
 	t.Helper()
 	store, err := configstore.New(configstore.Config{Service: "demo", Client: client,
 		Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- store.Run(t.Context()) }()
 	t.Cleanup(func() {
@@ -24,8 +22,6 @@ func loaded(t *testing.T, client *api.Client) *configstore.Store {
 			t.Error(err)
 		}
 	})
-	if err := store.WaitLoaded(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.WaitLoaded(t.Context()))
 	return store
 }

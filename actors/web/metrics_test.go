@@ -16,9 +16,7 @@ func TestMetricsAreServedUnderTheSameRules(t *testing.T) {
 	defer consul.Close()
 	c, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: consul.Client(),
 		Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	some := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "coordd_some 1")
 	})

@@ -16,9 +16,7 @@ func TestAMountedHandlerAnswersOnlyForItsOwnNames(t *testing.T) {
 	defer consul.Close()
 	c, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: consul.Client(),
 		Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/coordd/", http.StripPrefix("/coordd",
 		New(c, Options{Hosts: []string{"jobs.example.org"}})))

@@ -150,9 +150,7 @@ func TestAConsulThatDoesNotAnswerIsSaidInOneLine(t *testing.T) {
 	explain := func(err error) error { return fmt.Errorf("%w:\nstart it", err) }
 	w := ask(newSite(newStatusCache(f, nil, explain), nil), "/v1/status")
 	var body struct{ Error string }
-	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(w.Body.Bytes(), &body))
 	want := actors.ErrUnreachable.Error() + ":; start it"
 	if w.Code != http.StatusServiceUnavailable || body.Error != want {
 		t.Errorf("got %d %q, want %q", w.Code, body.Error, want)
@@ -254,9 +252,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		root, err := supervisor.New("coordd",
 			supervisor.Tree{Children: []supervisor.Child{m.Child(soleMember)}},
 			supervisor.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.report = root.Report
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -307,13 +303,9 @@ func soleMemberOf(t *testing.T, client *api.Client) (*actors.Coordinator, *actor
 	t.Helper()
 	m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client,
 		Logger: slog.New(slog.DiscardHandler), Work: wait})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	op, err := actors.NewOperator(client, "demo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m, op
 }
 
@@ -327,9 +319,7 @@ func TestTheLeadersBrakeIsShown(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = m.Run(ctx) })
-		if err := op.AddWork(ctx, items(40)...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, op.AddWork(ctx, items(40)...))
 		time.Sleep(5 * time.Second)
 		if w := ask(s, "/v1/status"); !strings.Contains(w.Body.String(), `"owned":40,`) ||
 			strings.Contains(w.Body.String(), "brake") {
@@ -359,9 +349,7 @@ func TestHealthMeansThatWorkMayRunHere(t *testing.T) {
 		client := consul.Client()
 		log := slog.New(slog.DiscardHandler)
 		other, _, err := client.Session().Create(&api.SessionEntry{TTL: "24h"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		record := &api.KVPair{Key: "service/demo/members/m1", Value: []byte(`{"status":"alive"}`),
 			Session: other}
 		if ok, _, err := client.KV().Acquire(record, nil); err != nil || !ok {
@@ -369,9 +357,7 @@ func TestHealthMeansThatWorkMayRunHere(t *testing.T) {
 		}
 		m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client, Logger: log,
 			Work: wait})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := showing(&fakeLooker{}, m)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -75,17 +75,13 @@ func leaveWrites(t *testing.T, consul *devconsul.Server, writes int) (dir string
 	left, err := configstore.New(configstore.Config{Service: "demo", LogDir: dir,
 		Client: devconsul.ClientOver(net), Logger: slog.New(slog.DiscardHandler),
 		Process: &configstore.Process{Instance: "i1", Host: "another.test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	running, kill := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- left.Run(running) }()
-	if err := left.WaitLoaded(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, left.WaitLoaded(ctx))
 	net.Cut(errors.New("cut off"))
 	for i := range writes {
 		go left.Put(running, fmt.Sprint("k", i), []byte("late"))
@@ -96,9 +92,7 @@ func leaveWrites(t *testing.T, consul *devconsul.Server, writes int) (dir string
 		t.Fatal(err)
 	}
 	kill()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-ended)
 	return dir
 }
 

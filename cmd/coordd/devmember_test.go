@@ -13,9 +13,7 @@ import (
 
 func TestAWayThatIsCutOffBreaksEachConnectionUntilItIsOpenedAgain(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	way, served := newDevWay(ln), make(chan struct{})
 	go func() {
 		defer close(served)
@@ -34,18 +32,14 @@ func TestAWayThatIsCutOffBreaksEachConnectionUntilItIsOpenedAgain(t *testing.T) 
 	}()
 	greeted := func() (net.Conn, error) {
 		c, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { c.Close() })
 		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 		_, err = io.ReadFull(c, make([]byte, 4))
 		return c, err
 	}
 	before, err := greeted()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	way.setCut(true)
 	if _, err := before.Read(make([]byte, 1)); err == nil || isTimeout(err) {
 		t.Errorf("a connection from before is there: %v", err)

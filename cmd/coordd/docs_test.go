@@ -30,9 +30,7 @@ func documents(t *testing.T) map[string]string {
 	}
 	for _, name := range append(names, outside...) {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rel, _ := filepath.Rel("../..", name)
 		texts[filepath.ToSlash(rel)] = string(b)
 	}
@@ -60,9 +58,7 @@ func sources(t *testing.T) string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b.String()
 }
 
@@ -178,9 +174,7 @@ func TestEveryVariableThatTheDocumentsNameIsRead(t *testing.T) {
 
 func TestEveryMakeTargetThatTheDocumentsNameExists(t *testing.T) {
 	b, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	makefile := string(b)
 	n := 0
 	for doc, text := range documents(t) {
@@ -208,9 +202,7 @@ func TestEveryMakeTargetThatTheDocumentsNameExists(t *testing.T) {
 
 func TestEveryPathThatTheDocumentsNameExists(t *testing.T) {
 	entries, err := os.ReadDir("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// what else begins with a name and a slash is a key, a package of others, an address
 	var top []string
 	for _, e := range entries {
@@ -263,9 +255,7 @@ func TestEveryPackageWithTestsLooksForLeaks(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(looks) < 20 {
 		t.Fatalf("only %d packages with tests were found", len(looks))
 	}

@@ -49,14 +49,10 @@ func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {
 		Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
 	r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
 		"echo begun >>"+file, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	if err := r.runGuard(ctx, &group); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.runGuard(ctx, &group))
 	if err := r.runCommand(t.Context(), election.Status{Token: 7, Session: "old"}); !errors.Is(err,
 		errCommandStopped) {
 		t.Errorf("it ended with %v, want %v", err, errCommandStopped)
@@ -76,14 +72,10 @@ func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 			Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
 		r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
 			"echo begun >>"+file+"; "+command, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		if err := r.runGuard(ctx, &group); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.runGuard(ctx, &group))
 		if err := r.runCommand(lapsed{t.Context(), file}, election.Status{Token: 7,
 			Session: "s"}); err != nil {
 			t.Errorf("%s: %v", command, err)

@@ -13,25 +13,17 @@ import (
 // Killed together with its guard process, a candidate leaves its lock file to nobody.
 func TestACandidateRemovesTheLockFilesOfKilledOnes(t *testing.T) {
 	privateRuntimeDir(t)
-	if err := makeRuntimeDir(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, makeRuntimeDir())
 	left, held := filepath.Join(runtimeDir(), "elect-1-1.lock"), filepath.Join(runtimeDir(),
 		"elect-1-2.lock")
 	members := filepath.Join(runtimeDir(), "0123456789abcdef.lock")
 	for _, path := range []string{left, held, members} {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, nil, 0o600))
 	}
 	f, err := os.Open(held)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
 	if _, err := newCommandRunner(electFlags{}, nil, "e", "true",
 		slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)

@@ -24,13 +24,9 @@ func TestADeadPredecessorsCommandsAreKnownToBeGoneByItsVeryLockAlone(t *testing.
 	}
 	privateRuntimeDir(t)
 	file := lockFile("svc", "m1")
-	if err := checkLock(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, checkLock(file))
 	var st syscall.Stat_t
-	if err := syscall.Stat(file, &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Stat(file, &st))
 	id := fmt.Sprintf("%x.%x.%d", st.Dev, st.Ino, st.Uid)
 
 	idle := func(lock string) actors.Liveness {
@@ -47,12 +43,8 @@ func TestADeadPredecessorsCommandsAreKnownToBeGoneByItsVeryLockAlone(t *testing.
 		}
 	}
 	held, err := os.OpenFile(file, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, syscall.Flock(int(held.Fd()), syscall.LOCK_EX))
 	if got := idle(id); got != actors.Unknown {
 		t.Errorf("its guard process lives: %v", got)
 	}
@@ -69,9 +61,7 @@ func TestADeadPredecessorsCommandsAreKnownToBeGoneByItsVeryLockAlone(t *testing.
 
 	c, err := newCommands(runFlags{serviceFlags: serviceFlags{service: "svc"}, id: "m1",
 		exec: "true", ttl: 10 * time.Second}, time.Second, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for lock, want := range map[string]actors.Liveness{actors.NoLock: actors.Dead,
 		"": actors.Unknown, id: actors.Unknown} {
 		dead.Lock = lock

@@ -45,9 +45,7 @@ func TestTablesShowNothingThatATerminalObeys(t *testing.T) {
 			Absent:  []actors.StatusMember{{ID: x, Status: "gone"}},
 		}
 		var b bytes.Buffer
-		if err := printStatus(&b, s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, printStatus(&b, s))
 		plainLines(t, "status", b.Bytes(), 9)
 
 		b.Reset()
@@ -66,9 +64,7 @@ func TestTablesShowNothingThatATerminalObeys(t *testing.T) {
 			continue // JSON is whole
 		}
 		b.Reset()
-		if err := printJSON(&b, s.Strange); err != nil {
-			t.Fatal(err)
-		}
+		must(t, printJSON(&b, s.Strange))
 		plainLines(t, "JSON", b.Bytes(), 3)
 		var back []string
 		if err := json.Unmarshal(b.Bytes(), &back); err != nil || back[0] != strings.ToValidUTF8(x,
@@ -89,9 +85,7 @@ func TestALogLineHasABound(t *testing.T) {
 		var b bytes.Buffer
 		lines := asynclog.NewWriter(&b)
 		log, err := (&logFlags{format: format, level: "info"}).logger(lines)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		log.Info("x", "key", long, "err", errors.New(long), "stack", strings.Repeat("s", 10_000))
 		lines.Flush(time.Minute)
 		if n := b.Len(); n < 18_000 || n > 19_000 {

@@ -60,13 +60,9 @@ func TestTheGoodbyeTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing.
 	t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1") // the flag wins
 
 	s, err := protocol.New("svc", store.Config{Client: consul.Client()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	session, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	k := s.Keys()
 	if _, err := s.Txn(t.Context(), store.Lock(k.Member("m1"), nil, 0, session),
 		store.Lock(k.Leader(), nil, 0, session), store.Create(k.Assignment("m1", "a"),

@@ -27,14 +27,10 @@ func closed(t *testing.T, h *historyFile) []history.Event {
 		t.Error(err)
 	}
 	f, err := os.Open(h.file.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	events, err := history.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return events
 }
 
@@ -44,20 +40,14 @@ func TestAHistorySaysThatASessionEndedBeforeTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := actorstest.New(t).Client()
 		h, err := openHistory(filepath.Join(t.TempDir(), "history"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		log := slog.New(slog.DiscardHandler)
 		c, err := actors.New(actors.Config{Service: "demo", ID: "n1", Client: client, Logger: log,
 			CheckTTL: actors.NoCheck})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tree, err := supervisor.New("member", supervisor.Tree{Children: append(h.begin(c, log),
 			c.Child("coordinator"))}, supervisor.WithLogger(log))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- tree.Run(ctx) }()
@@ -102,25 +92,17 @@ func TestALeaderThatIsCutOffBeyondItsCheckIsNoBreach(t *testing.T) {
 		var histories []*historyFile
 		for _, id := range []string{"n1", "n2"} {
 			h, err := openHistory(filepath.Join(t.TempDir(), "history"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			wire := transport.NewWire(consul.RoundTripper())
 			client, err := api.NewClient(&api.Config{Address: "consul.test",
 				HttpClient: &http.Client{Transport: wire}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			c, err := actors.New(actors.Config{Service: "demo", ID: id, Client: client,
 				Logger: log})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			tree, err := supervisor.New(id, supervisor.Tree{Children: append(h.begin(c, log),
 				c.Child("coordinator"))}, supervisor.WithLogger(log))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			members[id], wires[id], histories = c, wire, append(histories, h)
 			go func() { ended <- tree.Run(ctx) }()
 			time.Sleep(5 * time.Second)

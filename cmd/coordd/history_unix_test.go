@@ -18,13 +18,9 @@ import (
 // A pipe that nobody reads takes what its buffer holds and then blocks whoever writes to it.
 func TestAHistoryThatNobodyReadsKeepsNoWorkFromEnding(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "history")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(name, 0o600))
 	h, err := openHistory(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.proc = "m1#1"
 	work := h.wrap(func(context.Context, actors.Item) error { return nil })
 	const items = 5000
@@ -49,13 +45,9 @@ func TestAHistoryThatNobodyReadsKeepsNoWorkFromEnding(t *testing.T) {
 // What is read again after a while says that something is missing.
 func TestAHistoryThatIsReadLateSaysThatItBrokeOff(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "history")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(name, 0o600))
 	h, err := openHistory(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.proc = "m1#1"
 	h.record(history.Event{Verb: history.Boot})
 	work := h.wrap(func(context.Context, actors.Item) error { return nil })
@@ -67,9 +59,7 @@ func TestAHistoryThatIsReadLateSaysThatItBrokeOff(t *testing.T) {
 		t.Errorf("all of %d lines are taken to be written", 2*items)
 	}
 	reader, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	read := make(chan []history.Event)
 	go func() {

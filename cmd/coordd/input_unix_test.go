@@ -41,9 +41,7 @@ func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pipe := filepath.Join(t.TempDir(), "pipe")
-			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Mkfifo(pipe, 0o600))
 			args := c.args
 			if strings.HasPrefix(c.flag, "--") {
 				args = append(args[:len(args):len(args)], c.flag, pipe)

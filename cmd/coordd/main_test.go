@@ -9,6 +9,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // TestMain makes the test binary serve as coordd in the scripts, and holds the
@@ -37,3 +39,5 @@ func (l leakChecked) Run() int {
 	}
 	return code
 }
+
+var must = testkit.Must

@@ -25,9 +25,7 @@ func TestEachCommandHasAManPage(t *testing.T) {
 	}
 	root := (&app{}).root()
 	root.DisableAutoGenTag = true // the day of the build is no part of what is built
-	if err := doc.GenManTree(root, &header, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, doc.GenManTree(root, &header, dir))
 	var each func(c *cobra.Command)
 	each = func(c *cobra.Command) {
 		name := filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")

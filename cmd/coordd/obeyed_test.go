@@ -21,9 +21,7 @@ func TestALogOnATerminalIsObeyedInNothing(t *testing.T) {
 		var b bytes.Buffer
 		lines := asynclog.NewWriter(&b)
 		log, err := (&logFlags{format: format, level: "info"}).logger(lines)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		log.Info("hello", "key", obeyed)
 		if !lines.Flush(time.Minute) {
 			t.Fatal("not flushed")

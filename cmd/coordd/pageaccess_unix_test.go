@@ -27,9 +27,7 @@ import (
 func pems(t *testing.T) *realconsul.TLSFiles {
 	t.Helper()
 	files, err := realconsul.MakeTLS(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -43,30 +41,22 @@ func copyTo(t *testing.T, to, from string) {
 	if err == nil {
 		err = os.Rename(to+".new", to)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // servePage serves the page of a service without members as these flags say, and returns its
 // address.
 func servePage(t *testing.T, o accessFlags) string {
 	t.Helper()
-	if err := o.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.check())
 	page, err := openPage("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if page.access, err = o.open(slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	consul := devconsul.New(devconsul.Config{})
 	op, err := actors.NewOperator(consul.Client(), "demo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	child := page.child(func(o web.Options) http.Handler { return web.NewObserver(op, o) }, "",
 		web.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -88,9 +78,7 @@ func status(t *testing.T, url, token string, cfg *tls.Config) int {
 	transport := &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -116,9 +104,7 @@ func trusting(t *testing.T, ca string) *tls.Config {
 func TestWithAClientsAuthorityNobodyConnectsWithoutACertificateOfIt(t *testing.T) {
 	own, theirs, others := pems(t), pems(t), pems(t)
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("s3cret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(token, []byte("s3cret\n"), 0o600))
 	at := servePage(t, accessFlags{tokenFile: token, certFile: own.Cert, keyFile: own.Key,
 		clientCAFile: theirs.CA})
 	for name, c := range map[string]struct {
@@ -128,9 +114,7 @@ func TestWithAClientsAuthorityNobodyConnectsWithoutACertificateOfIt(t *testing.T
 		cfg := trusting(t, own.CA)
 		if c.show != nil {
 			pair, err := tls.LoadX509KeyPair(c.show.Cert, c.show.Key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			// also a certificate that the server has not asked for
 			cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				return &pair, nil
@@ -181,9 +165,7 @@ func TestABadPairIsNamedOnceAndTheOneBeforeStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out testkit.Output
 		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.NewTextHandler(&out, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		first, _ := c.get(nil)
 		stays := func(when string, said ...string) {
 			t.Helper()
@@ -207,13 +189,9 @@ func TestABadPairIsNamedOnceAndTheOneBeforeStays(t *testing.T) {
 		copyTo(t, own.Cert, next.Cert)
 		stays("the key is not there yet",
 			"http-certificate-not-renewed err=\"tls: private key does not match public key\"")
-		if err := os.WriteFile(own.Cert, []byte("no PEM"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(own.Cert, []byte("no PEM"), 0o600))
 		stays("it is none", "failed to find any PEM data")
-		if err := os.Remove(own.Cert); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(own.Cert))
 		stays("it is gone", "no such file")
 		copyTo(t, own.Cert, next.Cert)
 		copyTo(t, own.Key, next.Key)
@@ -234,9 +212,7 @@ func TestAnExpiredCertificateIsNamedAtTheStart(t *testing.T) {
 		var out testkit.Output
 		log := slog.New(slog.NewTextHandler(&out, nil))
 		c, err := newCertificate(own.Cert, own.Key, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if text := out.Take(); text != "" {
 			t.Errorf("of a good one it said %s", text)
 		}
@@ -256,16 +232,10 @@ func TestACertificateThatBecomesAPipeKeepsNobodyWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out testkit.Output
 		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.NewTextHandler(&out, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		first := c.pair
-		if err := os.Remove(own.Key); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mkfifo(own.Key, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(own.Key))
+		must(t, syscall.Mkfifo(own.Key, 0o600))
 		time.Sleep(lookEvery)
 		if got, err := c.get(nil); err != nil || got != first {
 			t.Errorf("another one is shown (%v)", err)
@@ -280,9 +250,7 @@ func TestTheFilesOfACertificateAreLookedAtOnceASecondAtMost(t *testing.T) {
 	own, next := pems(t), pems(t)
 	synctest.Test(t, func(t *testing.T) {
 		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		first, _ := c.get(nil)
 		copyTo(t, own.Cert, next.Cert)
 		copyTo(t, own.Key, next.Key)

@@ -20,9 +20,7 @@ func TestTheReferenceIsWhatTheCodeSays(t *testing.T) {
 	const name = "../../docs/reference.md"
 	want := reference((&app{}).root())
 	if *update {
-		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(name)
 	if err != nil || string(got) != want {

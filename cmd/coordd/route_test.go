@@ -34,9 +34,7 @@ func TestLoopbackIsRoutedToOnlyWhereTheWholeServiceIsOnThisHost(t *testing.T) {
 		}
 		reach, err := o.reach(whereabouts{address: c.address, published: "x:1", page: c.page,
 			consul: "https://consul.example"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := fmt.Sprint(reach.Networks); got != c.want || reach.Own != "x:1" ||
 			fmt.Sprint(reach.Never) != "[consul.example:443]" {
 			t.Errorf("%+v: %+v", c, reach)
@@ -73,9 +71,7 @@ func TestTheLimitsFitIntoTheDescriptors(t *testing.T) {
 // it.
 func TestTheRouteIsAskedOnlyByTheNamesThatItWasGiven(t *testing.T) {
 	d, err := dispatch.New(dispatch.Config{Locator: struct{ dispatch.Locator }{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for names, refused := range map[string]string{"": "", "api.example": "evil.example"} {
 		o := routeFlags{route: "127.0.0.1:8080"}
 		if names != "" {

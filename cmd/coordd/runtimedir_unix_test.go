@@ -31,40 +31,28 @@ func TestADirectoryForLocksThatIsSomebodyElsesIsRefused(t *testing.T) {
 		"choose another") {
 		t.Errorf("TMPDIR is no directory: %v, want what to do", err)
 	}
-	if err := os.Setenv("TMPDIR", above); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Setenv("TMPDIR", above))
 	refused := func(what, say string) {
 		t.Helper()
 		if err := checkLock(lockFile("svc", "m1")); err == nil || !strings.Contains(err.Error(),
 			say) || !strings.Contains(err.Error(), "TMPDIR") {
 			t.Errorf("%s: %v, want %q and what to do", what, err, say)
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(dir))
 	}
 	for _, err := range []error{os.Mkdir(above+"/other", 0o700), os.Symlink(above+"/other", dir)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	refused("a link", "is no directory")
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir, nil, 0o600))
 	refused("a file", "is no directory")
 	for _, err := range []error{os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	refused("open to all", "chmod go-w")
 	if os.Geteuid() == 0 { // who else may give a directory away
 		for _, err := range []error{os.Mkdir(dir, 0o700), os.Chown(dir, 1, 1)} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		refused("another user's", "belongs to user 1")
 	}

@@ -13,14 +13,10 @@ func TestSettingsAreReadAsTheyAreWritten(t *testing.T) {
 		"publish-items: true\nttl: &t 20s\nlease: *t\nroute-allow: [127.0.0.0/8, '10.0.0.1']\n" +
 		"http-host: a, b\n"
 	got, err := parseSettings("f", []byte(text), all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	flags := (&app{}).runCommand().Flags()
 	set, err := setFrom("f", got, flags)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, want := range map[string]string{"exec": "exec ./worker.sh\ntwo\n", "http": "",
 		"capacity": "12", "publish-items": "true", "ttl": "20s", "lease": "20s",
 		"route-allow": "[127.0.0.0/8,10.0.0.1]", "http-host": "[a,b]"} {

@@ -45,9 +45,7 @@ func (owners) Changed() *messages.Cursor[struct{}] {
 // chatter answers each request, and says something more when the connection is idle.
 func chatter(t *testing.T) (address string, said <-chan struct{}) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	once := make(chan struct{})
 	var all sync.WaitGroup
 	t.Cleanup(all.Wait)
@@ -86,9 +84,7 @@ func TestAServiceThatSpeaksUnaskedHoldsNobodyUpWhileNobodyReadsTheLog(t *testing
 		Locator: owners{"noisy": noisy, "quiet": quiet.Listener.Addr().String()},
 		Reach:   &dispatch.Reach{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	front := httptest.NewServer(d)
 	defer front.Close()
 	defer d.CloseIdleConnections()

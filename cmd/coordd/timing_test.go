@@ -21,9 +21,7 @@ func costs(t *testing.T, flags ...string) map[string]time.Duration {
 		t.Fatalf("exit code %d: %s", code, bad.String())
 	}
 	var said struct{ Cases []worstCase }
-	if err := json.Unmarshal(out.Bytes(), &said); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out.Bytes(), &said))
 	all := map[string]time.Duration{}
 	for _, c := range said.Cases {
 		all[c.Key] = time.Duration(c.Seconds * float64(time.Second)).Round(time.Millisecond)
@@ -34,9 +32,7 @@ func costs(t *testing.T, flags ...string) map[string]time.Duration {
 // What docs/takeover.md says of settings is what the binary says of them.
 func TestTheSettingsThatTheDocumentsCompareCostWhatTheySay(t *testing.T) {
 	text, err := os.ReadFile("../../docs/takeover.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, flags := range []string{"", "--lease 6s", "--lease 3s", "--lease 3s --check-ttl 1s"} {
 		c, name := costs(t, strings.Fields(flags)...), "`"+flags+"`"
 		if flags == "" {

@@ -49,13 +49,9 @@ func TestAConsulThatAnswersIsNotCalledSilent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				way := &http.Client{Transport: c.way}
 				client, err := api.NewClient(&api.Config{HttpClient: way})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				o, err := actors.NewOperator(client, "demo")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), refusedTimeout)
 				defer cancel()
 				err = trouble("consul.test:8500", o.Reach(ctx))

@@ -17,9 +17,7 @@ func verified(t *testing.T, histories ...string) (code int, text string) {
 	args := []string{"verify"}
 	for _, h := range histories {
 		name := filepath.Join(t.TempDir(), "history")
-		if err := os.WriteFile(name, []byte(h), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(h), 0o600))
 		args = append(args, name)
 	}
 	var out bytes.Buffer

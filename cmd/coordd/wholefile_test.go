@@ -24,21 +24,13 @@ func TestAnExportReplacesAFileAsAWhole(t *testing.T) {
 func exportReplaces(t *testing.T, dir string) {
 	t.Helper()
 	name, link := filepath.Join(dir, "config.jsonl"), filepath.Join(dir, "link")
-	if err := os.WriteFile(name, []byte("the old one"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("config.jsonl", link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte("the old one"), 0o640))
+	must(t, os.Symlink("config.jsonl", link))
 	for _, to := range []string{name, link} {
 		old, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		was, _ := os.ReadFile(name)
-		if err := writeWhole(t.Context(), to, []byte("new, by "+to)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeWhole(t.Context(), to, []byte("new, by "+to)))
 		if got, _ := io.ReadAll(old); string(got) != string(was) {
 			t.Errorf("%s: who reads the old one reads %q", to, got)
 		}
@@ -53,9 +45,7 @@ func exportReplaces(t *testing.T, dir string) {
 		t.Errorf("the link leads to %q, %v", at, err)
 	}
 	fresh := filepath.Join(dir, "fresh")
-	if err := writeWhole(t.Context(), fresh, []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writeWhole(t.Context(), fresh, []byte("x")))
 	if info, err := os.Stat(fresh); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}

@@ -18,9 +18,7 @@ import (
 
 func TestAnExportGoesIntoAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	text := bytes.Repeat([]byte("x"), 1<<20)
 	got := make(chan []byte)
 	go func() {
@@ -49,9 +47,7 @@ func TestAnExportGoesIntoAPipe(t *testing.T) {
 
 func TestASignalEndsAnExportToAPipeThatNobodyReads(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ended := make(chan error, 1)
@@ -65,9 +61,7 @@ func TestASignalEndsAnExportToAPipeThatNobodyReads(t *testing.T) {
 		t.Errorf("it waits still, %v after the signal", testkit.Patience)
 	}
 	r, err := os.Open(pipe) // lets the write go
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	_, _ = io.ReadAll(r)
 }

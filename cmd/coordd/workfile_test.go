@@ -26,9 +26,7 @@ func TestAnExportIsReadAsTheSameItems(t *testing.T) {
 					part = work[i : i+1]
 				}
 				items, err := parseItems("export", bytes.NewReader(formatItems(part)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if !slices.EqualFunc(items, part, func(x actors.WorkInput,
 					y actors.WorkStatus) bool {
 					return x.ID == y.ID && bytes.Equal(x.Payload, y.Payload) && x.Weight == y.Weight

@@ -13,21 +13,15 @@ func TestSessionEndsWhenItsCheckTurnsCritical(t *testing.T) {
 		agent := w.c.Agent()
 		err := agent.CheckRegister(&api.AgentCheckRegistration{Name: "alive",
 			AgentServiceCheck: api.AgentServiceCheck{TTL: "2s"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w.want(`PUT /v1/session/create {"NodeChecks":["alive"]}`, 500,
 			"apply failed: Check 'alive' is in critical state")
-		if err := agent.UpdateTTL("alive", "fine", api.HealthPassing); err != nil {
-			t.Fatal(err)
-		}
+		must(t, agent.UpdateTTL("alive", "fine", api.HealthPassing))
 		s := w.session(`{"NodeChecks":["serfHealth","alive"],"TTL":"30s","LockDelay":"1s"}`)
 		w.acquire("lock", s)
 		for range 5 {
 			time.Sleep(1900 * time.Millisecond)
-			if err := agent.UpdateTTL("alive", "fine", api.HealthPassing); err != nil {
-				t.Fatal(err)
-			}
+			must(t, agent.UpdateTTL("alive", "fine", api.HealthPassing))
 		}
 		p := w.watch(context.Background(), "/v1/kv/lock", "1m")
 		<-p.done
@@ -115,9 +109,7 @@ func TestServicesAndTheirHealth(t *testing.T) {
 			Name: "web", Port: 80, Tags: []string{"t"}, Address: "10.0.0.1",
 			Check: &api.AgentServiceCheck{TTL: "10s"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		passing := func(want int) {
 			t.Helper()
 			if h, _, err := w.c.Health().Service("web", "t", true, nil); err != nil ||
@@ -126,9 +118,7 @@ func TestServicesAndTheirHealth(t *testing.T) {
 			}
 		}
 		passing(0)
-		if err := agent.PassTTL("service:web", ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, agent.PassTTL("service:web", ""))
 		passing(1)
 		time.Sleep(10*time.Second + time.Nanosecond)
 		passing(0)
@@ -137,9 +127,7 @@ func TestServicesAndTheirHealth(t *testing.T) {
 			svcs[0].ServiceAddress != "10.0.0.1" {
 			t.Errorf("%+v, %v", svcs, err)
 		}
-		if err := agent.ServiceDeregister("web"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, agent.ServiceDeregister("web"))
 		if all, _, err := w.c.Catalog().Services(nil); err != nil || len(all) != 1 {
 			t.Errorf("%v, %v", all, err)
 		}

@@ -18,17 +18,13 @@ import (
 func TestConsulsOwnLockWorks(t *testing.T) {
 	bubble(t, func(w world) {
 		first, err := w.c.LockOpts(&api.LockOptions{Key: "lock", SessionTTL: "10s"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lost, err := first.Lock(nil)
 		if err != nil || lost == nil {
 			t.Fatal(err)
 		}
 		second, err := w.c.LockOpts(&api.LockOptions{Key: "lock", SessionTTL: "10s"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := make(chan error)
 		go func() {
 			_, err := second.Lock(nil)
@@ -64,13 +60,9 @@ func TestConsulsOwnLockWorks(t *testing.T) {
 func TestConsulsOwnLockIsLostWithItsSession(t *testing.T) {
 	bubble(t, func(w world) {
 		l, err := w.c.LockOpts(&api.LockOptions{Key: "lock", SessionTTL: "10s"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lost, err := l.Lock(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w.call("PUT /v1/session/destroy/" + w.key("lock").Session)
 		<-lost
 		if err := l.Unlock(); err != nil {
@@ -85,18 +77,14 @@ func TestConsulsOwnSemaphoreWorks(t *testing.T) {
 		var held []*api.Semaphore
 		for range slots {
 			s, err := w.c.SemaphorePrefix("sem", slots)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := s.Acquire(nil); err != nil {
 				t.Fatal(err)
 			}
 			held = append(held, s)
 		}
 		third, err := w.c.SemaphorePrefix("sem", slots)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := make(chan error)
 		go func() {
 			_, err := third.Acquire(nil)
@@ -165,9 +153,7 @@ func dial(t *testing.T, addr string) *api.Client {
 	t.Cleanup(tr.CloseIdleConnections)
 	c, err := api.NewClient(&api.Config{Address: addr, Scheme: "http",
 		HttpClient: &http.Client{Transport: tr}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -178,13 +164,9 @@ func TestPortServesConsulsClient(t *testing.T) {
 	defer stop()
 	c := dial(t, addr)
 	l, err := c.LockKey("lock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lost, err := l.Lock(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, _, err := c.KV().Get("lock", nil)
 	if err != nil || p.Session == "" {
 		t.Fatal(p, err)
@@ -207,9 +189,7 @@ func TestPortStopsWithinASecondWithLongPollsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, _, err := c.KV().Get("a", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const polls = 20
 	ended := make(chan error)
 	for range polls {
@@ -241,9 +221,7 @@ func TestClientThatHangsUpEndsItsBlockingQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, _, err := c.KV().Get("a", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() {
@@ -273,9 +251,7 @@ func TestConnectionAboveTheLimitIsAnswered429(t *testing.T) {
 	}()
 	for range 2 {
 		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		conns = append(conns, c)
 		io.WriteString(c, "GET /v1/status/leader HTTP/1.1\r\nHost: x\r\n\r\n")
 		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil ||
@@ -284,9 +260,7 @@ func TestConnectionAboveTheLimitIsAnswered429(t *testing.T) {
 		}
 	}
 	third, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer third.Close()
 	// It comes unasked: a client may take it for an answer or for a broken connection.
 	answer, err := io.ReadAll(third)

@@ -117,9 +117,7 @@ func TestRestoreBringsOldContentsBackUnderANewIndex(t *testing.T) {
 
 		p := w.watch(context.Background(), "/v1/kv/a", "5m")
 		missed := p.a
-		if err := w.s.Restore(snap); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.s.Restore(snap))
 		// The watch returns with what it had found before, as Consul's does.
 		if <-p.done; p.took != 0 || !strings.Contains(p.a.body, "bmV3") {
 			t.Errorf("watch: %q after %v (%v)", p.a.body, p.took, missed)
@@ -163,9 +161,7 @@ func TestSnapshotMovesToAnotherServer(t *testing.T) {
 			`PUT /v1/catalog/register {"Node":"n","Address":"1.2.3.4","Service":{"Service":"db"}}`)
 		other := devconsul.New(devconsul.Config{NoJitter: true})
 		defer other.Close()
-		if err := other.Restore(w.s.Snapshot()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, other.Restore(w.s.Snapshot()))
 		o := world{t, other, other.Client()}
 		got, want := other.Dump(), w.s.Dump()
 		if !reflect.DeepEqual(got.Entries, want.Entries) || !reflect.DeepEqual(got.Sessions,

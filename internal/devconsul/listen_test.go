@@ -32,18 +32,14 @@ func TestOnAPortOnlyRequestsForTheServersOwnNamesAreAnswered(t *testing.T) {
 	addr := <-addrs
 	ask := func(method, host, header string) (int, string) {
 		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 		fmt.Fprintf(c,
 			"%s /v1/kv/a HTTP/1.1\r\nHost: %s\r\n%sContent-Length: 1\r\nConnection: close\r\n\r\nx",
 			method, host, header)
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer resp.Body.Close()
 		b, err := io.ReadAll(resp.Body)
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {

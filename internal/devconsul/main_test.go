@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
 	"go.uber.org/goleak"
 )
@@ -163,3 +164,5 @@ func (w world) watch(ctx context.Context, path, wait string) *poll {
 	synctest.Wait()
 	return p
 }
+
+var must = testkit.Must

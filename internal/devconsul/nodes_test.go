@@ -27,9 +27,7 @@ func onNode(t *testing.T, a *devconsul.Agent) (session string) {
 			NodeChecks: []string{"serfHealth"}, LockDelay: time.Nanosecond,
 			ServiceChecks: []api.ServiceCheck{{ID: "service:web-" + a.Name()}}}, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return session
 }
 
@@ -47,9 +45,7 @@ func (w world) sessionBy(a *devconsul.Agent, body string) string {
 func passing(t *testing.T, c *api.Client) int {
 	t.Helper()
 	found, _, err := c.Health().Service("web", "", true, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(found)
 }
 

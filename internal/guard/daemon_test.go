@@ -33,9 +33,7 @@ func TestTheEndOfOneCommandLeavesTheDaemonOfAnother(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := f.exec(ctx, guard.Spec{Name: "a", Command: daemon(f.path("pids"))})
 	all := pids(t, f.path("pids"), 2)
-	if err := f.Exec(t.Context(), guard.Spec{Name: "b", Command: "true"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Exec(t.Context(), guard.Spec{Name: "b", Command: "true"}))
 	for _, pid := range all {
 		if !running(pid) {
 			t.Errorf("process %d of a ended with b", pid)
@@ -52,9 +50,7 @@ func TestADaemonThatCannotBeToldApartEndsWithTheFirstCommand(t *testing.T) {
 	f := start(t, guard.Config{NoCgroups: true})
 	ended := f.exec(t.Context(), guard.Spec{Name: "a", Command: daemon(f.path("pids"))})
 	all := pids(t, f.path("pids"), 2)
-	if err := f.Exec(t.Context(), guard.Spec{Name: "b", Command: "true"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Exec(t.Context(), guard.Spec{Name: "b", Command: "true"}))
 	wantGone(t, all[1])
 	if !running(all[0]) {
 		t.Error("a itself ended with b")
@@ -74,9 +70,7 @@ func TestADaemonInItsCommandsCgroupIsAskedToEndFirst(t *testing.T) {
 env -i PATH="$PATH" setsid sh -c '(trap "echo asked >> ` + out + `; exit" TERM; echo ready >> ` +
 		out + `; while :; do sleep 0.05; done) &'
 while ! grep -qs ready ` + out + `; do sleep 0.01; done`})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if b, err := os.ReadFile(out); err != nil || strings.Count(string(b), "asked") != 1 {
 		t.Errorf("the daemon wrote %q (%v), want one asked", b, err)
 	}
@@ -101,13 +95,9 @@ func killedGuardLeavesNoDaemon(t *testing.T) {
 	o := startOwner(t, daemon(file))
 	all := pids(t, file, 2)
 	guardPID := parent(t, all[0])
-	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
 	line, err := o.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, pid := range all {
 		if running(pid) {
 			t.Errorf("process %d runs, and the owner said %q", pid, line)
@@ -136,9 +126,7 @@ func TestAChildThatIsNoneOfTheGuardsIsLeftAlone(t *testing.T) {
 	t.Setenv(foreignEnv, foreign)
 	o := startOwner(t, "echo $$ >> "+file+"; exec sleep 1000")
 	its, other := pids(t, file, 1)[0], pids(t, foreign, 1)[0]
-	if err := syscall.Kill(parent(t, its), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(parent(t, its), syscall.SIGKILL))
 	if _, err := o.out.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
@@ -167,9 +155,7 @@ func daemonsEndWithTheNextGuard(t *testing.T, cfg guard.Config) {
 	var cgroup string
 	if !cfg.NoCgroups {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", all[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 		i := slices.IndexFunc(lines, func(line string) bool {
 			return strings.HasPrefix(line, "0::")
@@ -178,9 +164,7 @@ func daemonsEndWithTheNextGuard(t *testing.T, cfg guard.Config) {
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 		for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(pid, sig))
 		}
 	}
 	f, up := locking(t, lock)

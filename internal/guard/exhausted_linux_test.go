@@ -21,25 +21,17 @@ func TestACommandThatTheHostCannotStartIsToldFromOneThatFails(t *testing.T) {
 		"; exec sleep 1000"})
 	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", guardPID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var limit unix.Rlimit
-	if err := unix.Prlimit(guardPID, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Prlimit(guardPID, unix.RLIMIT_NOFILE, nil, &limit))
 	few := unix.Rlimit{Cur: uint64(len(open)), Max: limit.Max}
-	if err := unix.Prlimit(guardPID, unix.RLIMIT_NOFILE, &few, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Prlimit(guardPID, unix.RLIMIT_NOFILE, &few, nil))
 	e := exitError(t, f.Exec(t.Context(), guard.Spec{Name: "second", Command: "exit 3"}))
 	if e.Reason != guard.NotStarted || !e.HostFault() || !errors.Is(e, guard.ErrExhausted) ||
 		e.Interrupted() {
 		t.Errorf("without a file to open it is %q, the host's fault: %v", e, e.HostFault())
 	}
-	if err := unix.Prlimit(guardPID, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Prlimit(guardPID, unix.RLIMIT_NOFILE, &limit, nil))
 	e = exitError(t, f.Exec(t.Context(), guard.Spec{Name: "second", Command: "exit 3"}))
 	if e.Code != 3 || e.HostFault() {
 		t.Errorf("it is %q, the host's fault: %v", e, e.HostFault())

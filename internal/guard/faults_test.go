@@ -29,20 +29,14 @@ type owner struct {
 func startOwner(t *testing.T, command string) *owner {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := &owner{cmd: exec.Command(exe, command)}
 	o.cmd.Env = append(os.Environ(), modeEnv+"=owner")
 	o.cmd.Stderr = os.Stderr
 	out, err := o.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.out = bufio.NewReader(out)
-	if err := o.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.cmd.Start())
 	t.Cleanup(func() {
 		_ = o.cmd.Process.Kill()
 		_ = o.cmd.Wait()
@@ -60,9 +54,7 @@ func aDeadOwnersWorkIsStoppedInTime(t *testing.T, _ guard.Config) {
 	all := lineagePIDs(t, file)
 	guardPID := parent(t, all[0])
 	begin := time.Now()
-	if err := o.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.cmd.Process.Kill())
 	testkit.Eventually(t, "the end of all", func() bool {
 		return !slices.ContainsFunc(append(all, guardPID), running)
 	})
@@ -81,9 +73,7 @@ func aFrozenOwnersWorkEndsBeforeTheLease(t *testing.T, _ guard.Config) {
 	o := startOwner(t, lineage(file, "trap \"\" TERM;"))
 	all := lineagePIDs(t, file)
 	guardPID := parent(t, all[0])
-	if err := o.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.cmd.Process.Signal(syscall.SIGSTOP))
 	frozen := time.Now()
 	testkit.Eventually(t, "the end of the work", func() bool {
 		return !slices.ContainsFunc(all, running)
@@ -94,9 +84,7 @@ func aFrozenOwnersWorkEndsBeforeTheLease(t *testing.T, _ guard.Config) {
 	if !running(guardPID) {
 		t.Error("the guard process ended: it must wait for its owner")
 	}
-	if err := o.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.cmd.Process.Signal(syscall.SIGCONT))
 	line, err := o.out.ReadString('\n')
 	if err != nil || !strings.Contains(line, "lease-ended") {
 		t.Errorf("the owner, thawed, says %q (%v), want lease-ended", line, err)
@@ -109,9 +97,7 @@ func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
 		"trap \"\" TERM;")})
 	all := pids(t, f.path("pids"), 3)
 	guardPID := parent(t, all[0])
-	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
 	err := within(t, "the end", ended)
 	if e := exitError(t, err); !errors.Is(err, guard.ErrLost) || e.Reason != guard.Lost {
 		t.Errorf("got %v, want ErrLost", err)
@@ -130,9 +116,7 @@ func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 	g := f.g
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "")})
 	all := pids(t, f.path("pids"), 3)
-	if err := syscall.Kill(parent(t, all[0]), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
 	// Its work is late when a quarter of the margin less a quarter of that is left: 7.5 s from now,
 	// earlier than it counts as silent.
 	until := time.Now().Add(30 * time.Second)
@@ -157,9 +141,7 @@ func TestKillEndsTheCommandsOfAGuardThatDoesNotAnswer(t *testing.T) {
 	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"),
 		"trap \"\" TERM;")})
 	all := lineagePIDs(t, f.path("pids"))
-	if err := syscall.Kill(parent(t, all[0]), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
 	g.Kill(5 * time.Second)
 	wantGone(t, all[:3]...) // the fourth cannot be told from others' processes without cgroups
 	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {
@@ -191,14 +173,10 @@ func TestWhatADeadGuardAndADeadOwnerLeftGoesWithTheNextGuard(t *testing.T) {
 	guardPID := parent(t, all[0])
 	// Frozen first, so that neither sees the other die.
 	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	}
 	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
 	testkit.Eventually(t, "the end of the command's own process", func() bool {
 		return !running(all[0])
@@ -210,9 +188,7 @@ func TestWhatADeadGuardAndADeadOwnerLeftGoesWithTheNextGuard(t *testing.T) {
 	}
 
 	f := start(t, guard.Config{})
-	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))
 	// Without a lock its start does not wait for their end for longer than sweepLimit.
 	testkit.Eventually(t, "the end of all", func() bool {
 		return !slices.ContainsFunc(all, running)
@@ -226,9 +202,7 @@ func TestTheGuardIsDeafToTheTerminalsSignals(t *testing.T) {
 		"; exec sleep 1000"})
 	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		if err := syscall.Kill(guardPID, sig); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(guardPID, sig))
 	}
 	if sid, err := syscall.Getpgid(guardPID); err != nil || sid != guardPID {
 		t.Errorf("process group of the guard: %d (%v), want its own, %d", sid, err, guardPID)
@@ -259,9 +233,7 @@ exec sleep 1001`})
 		return parent(t, all[1]) == parent(t, all[0])
 	})
 	// The end of another command is when strays are looked for.
-	if err := f.Exec(t.Context(), guard.Spec{Name: "other", Command: "true"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Exec(t.Context(), guard.Spec{Name: "other", Command: "true"}))
 	for _, pid := range all {
 		if !running(pid) {
 			t.Errorf("process %d is gone", pid)
@@ -292,9 +264,7 @@ func TestRunSaysWhatIsWrongWithItsGuard(t *testing.T) {
 
 func TestRunIsForOneAtATime(t *testing.T) {
 	f := start(t, guard.Config{})
-	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))
 	if err := f.g.Run(t.Context()); err == nil || !strings.Contains(err.Error(),
 		"running already") {
 		t.Errorf("got %v", err)
@@ -306,9 +276,7 @@ func TestRunIsForOneAtATime(t *testing.T) {
 
 func TestTheGuardCommandIsNotForUseByHand(t *testing.T) {
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := exec.Command(exe, "guard").CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out),
@@ -326,9 +294,7 @@ func TestWhatADeadGuardLeftIsNotCalledGoneByAnOwnerThatCannotLook(t *testing.T) 
 	all := pids(t, f.path("pids"), 2)
 	guardPID := parent(t, all[0])
 	see := guard.Unseeing(t)
-	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
 	select {
 	case err := <-ended:
 		see()

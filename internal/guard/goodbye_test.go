@@ -109,9 +109,7 @@ func TestWhatASuccessorWillTakeOverIsNotTakenBack(t *testing.T) {
 	m := startMourned(t, "trap 'sleep 0.3; exit' TERM;", "", 30*time.Second)
 	// It is there before the death: nothing depends on who is quicker.
 	p, err := guard.Announce(m.lock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer p.Leave()
 	m.die()
 	m.guardEnds()
@@ -129,9 +127,7 @@ func TestAGoodbyeIsCutShortWhenASuccessorComes(t *testing.T) {
 		return err == nil
 	})
 	p, err := guard.Announce(m.lock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m.guardEnds()
 	if m.words() != "cut short" {
 		t.Errorf("said %q", m.words())
@@ -144,9 +140,7 @@ func TestAGoodbyeIsCutShortWhenASuccessorComes(t *testing.T) {
 
 func TestAFrozenOwnerHasNoGoodbye(t *testing.T) {
 	m := startMourned(t, "", "", 0)
-	if err := m.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.cmd.Process.Signal(syscall.SIGSTOP))
 	testkit.Eventually(t, "the end of the work", func() bool { return !running(m.all[0]) })
 	// ten looks at its presence: a guard that took it for dead would have said it
 	time.Sleep(100 * time.Millisecond)
@@ -164,9 +158,7 @@ func TestACleanEndHasNoGoodbye(t *testing.T) {
 	if !within(t, "up", up) {
 		t.Fatal("not locked")
 	}
-	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))
 	if err := f.stop(); err != nil { // returns when the guard process is gone
 		t.Fatal(err)
 	}
@@ -179,9 +171,7 @@ func TestAKilledGuardSaysNothing(t *testing.T) {
 	m := startMourned(t, "", "", 0)
 	// frozen first, so that neither sees the other die
 	for _, pid := range []int{m.cmd.Process.Pid, m.guardPID} {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	}
 	m.kill(m.guardPID)
 	m.die()
@@ -204,17 +194,13 @@ func TestNothingIsSaidBeforeTheGuardBeforeIsGone(t *testing.T) {
 	o := lockOwner(t, file, "echo $$ >> "+pidFile+"; exec sleep 1000")
 	pid := pids(t, pidFile, 1)[0]
 	guardPID := parent(t, pid)
-	if err := o.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.cmd.Process.Kill())
 	testkit.Eventually(t, "the end of the work", func() bool { return !running(pid) })
 	time.Sleep(100 * time.Millisecond)
 	if _, err := os.Lstat(said); err == nil || !running(guardPID) {
 		t.Fatalf("said while the lock is another's (%v), or it did not wait", err)
 	}
-	if err := before.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, before.stop())
 	testkit.Eventually(t, "the goodbye", func() bool {
 		_, err := os.Lstat(said)
 		return err == nil
@@ -228,17 +214,11 @@ func TestManyMayBePresentAndTheLastTakesTheFileAway(t *testing.T) {
 	} else if nobody.Leave(); len(files(t, lock)) > 0 {
 		t.Error("present where there is no guard process to see it")
 	}
-	if err := guard.CheckLockFile(lock); err != nil {
-		t.Fatal(err)
-	}
+	must(t, guard.CheckLockFile(lock))
 	one, err := guard.Announce(lock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	two, err := guard.Announce(lock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	one.Leave()
 	if _, err := os.Lstat(lock + ".here"); err != nil {
 		t.Errorf("one is still there: %v", err)
@@ -247,9 +227,7 @@ func TestManyMayBePresentAndTheLastTakesTheFileAway(t *testing.T) {
 	if _, err := os.Lstat(lock + ".here"); !os.IsNotExist(err) {
 		t.Errorf("nobody is there: %v", err)
 	}
-	if err := os.Symlink(lock, lock+".here"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(lock, lock+".here"))
 	if _, err := guard.Announce(lock); err == nil || !strings.Contains(err.Error(),
 		"symbolic link: remove it") {
 		t.Errorf("a presence file that others could hold: %v, want what to do", err)
@@ -259,9 +237,7 @@ func TestManyMayBePresentAndTheLastTakesTheFileAway(t *testing.T) {
 func files(t *testing.T, path string) []string {
 	t.Helper()
 	found, err := filepath.Glob(path + "*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found
 }
 
@@ -276,16 +252,12 @@ func TestLeftNothingIsTrueWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 		for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(pid, sig))
 		}
 	}
 	// Now its grandchildren are left, and nobody looks after them.
 	another := filepath.Join(t.TempDir(), "lock")
-	if err := guard.CheckLockFile(another); err != nil {
-		t.Fatal(err)
-	}
+	must(t, guard.CheckLockFile(another))
 	for name, other := range map[string][2]string{"another id": {file, id + "0"},
 		"no id": {file, ""}, "no file": {file + "0", id}, "another file": {another, id}} {
 		if guard.LeftNothing(other[0], other[1]) {

@@ -102,9 +102,7 @@ func TestEnvironmentIsTheOwnersAndTheSpecsOnTop(t *testing.T) {
 		Command: `printf '%s|%s|%s' "$GUARD_TEST_KEPT" "$COORDD_ITEM" "$COORDD_TOKEN" > ` + out,
 		Env:     []string{"COORDD_ITEM=a b\xff\n$x", "COORDD_TOKEN=1", "COORDD_TOKEN=42"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, _ := os.ReadFile(out); string(got) != "kept|a b\xff\n$x|42" {
 		t.Errorf("got %q", got)
 	}
@@ -118,9 +116,7 @@ func TestEveryVariableIsPassedOnce(t *testing.T) {
 		Name: "env", Command: "tr '\\0' '\\n' < /proc/self/environ > " + out,
 		Env: []string{"COORDD_ITEM=1", "COORDD_ITEM=2", "PATH=" + os.Getenv("PATH")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, _ := os.ReadFile(out)
 	count := map[string]int{}
 	for kv := range strings.Lines(string(b)) {
@@ -155,9 +151,7 @@ func TestASuspendedCommandCanStillEndWell(t *testing.T) {
 			`; while :; do sleep 0.01; done`,
 	})
 	pid := pids(t, f.path("pids"), 1)[0]
-	if err := syscall.Kill(-pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(-pid, syscall.SIGSTOP))
 	cancel()
 	if e := exitError(t, within(t, "the end", ended)); e.Code != 7 {
 		t.Errorf("got %#v, want code 7", e)
@@ -167,9 +161,7 @@ func TestASuspendedCommandCanStillEndWell(t *testing.T) {
 func TestOutputGoesWhereTheOwnersDoes(t *testing.T) {
 	dir := t.TempDir()
 	out, err := os.Create(filepath.Join(dir, "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	f := start(t, guard.Config{Stdout: out, Stderr: out})
 	if err := f.Exec(t.Context(),

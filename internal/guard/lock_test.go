@@ -21,9 +21,7 @@ import (
 // locking is a guard with a lock file; up says whether it was locked when it came up.
 func locking(t *testing.T, file string) (f *fixture, up <-chan bool) {
 	t.Helper()
-	if err := guard.CheckLockFile(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, guard.CheckLockFile(file))
 	locked := make(chan bool, 10)
 	var g *guard.Guard
 	ready := make(chan struct{})
@@ -63,9 +61,7 @@ func TestAFreeLockIsHeldOnceTheGuardIsUp(t *testing.T) {
 func fileID(t *testing.T, file string) string {
 	t.Helper()
 	var st syscall.Stat_t
-	if err := syscall.Stat(file, &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Stat(file, &st))
 	return fmt.Sprintf("%x.%x.%d", st.Dev, st.Ino, st.Uid)
 }
 
@@ -77,9 +73,7 @@ func TestALockIsNamedByItsFileAndNotByItsPath(t *testing.T) {
 	}
 	id := fileID(t, file)
 	// As one does who tidies a directory up.
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file))
 	second, up := locking(t, file)
 	if !within(t, "up", up) {
 		t.Fatal("the second is not locked")
@@ -111,13 +105,9 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 			var id string
 			testkit.Eventually(t, "the lock", func() bool { id = g.BindLock(); return id != "" })
 			other, err := os.OpenFile(file, os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer other.Close()
-			if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(guardPID, syscall.SIGKILL))
 			within(t, "the end", ended)
 			within(t, "the end of Run", ran)
 			// What is written meanwhile stays, perhaps for long: it must not say less than what was
@@ -127,13 +117,9 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 			}
 
 			// Somebody is quicker than the next guard process.
-			if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 			if removed {
-				if err := os.Remove(file); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(file))
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -149,9 +135,7 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 					"while another has the lock it is bound to %q and holds %q, want %q and none",
 					got, g.LockID(), id)
 			}
-			if err := syscall.Flock(int(other.Fd()), syscall.LOCK_UN); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Flock(int(other.Fd()), syscall.LOCK_UN))
 			if err := within(t, "the end", ended); err != nil {
 				t.Error(err)
 			}
@@ -188,9 +172,7 @@ func TestTheLockIsHadWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	if within(t, "up", up) {
 		t.Error("locked at once")
 	}
-	if err := o.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.cmd.Process.Kill())
 	testkit.Eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
 	wantGone(t, pid)
 }
@@ -201,18 +183,14 @@ func TestALockThatIsHadLateIsAfterTheLeftoversAreGone(t *testing.T) {
 	all := pids(t, out, 3)
 	guardPID := parent(t, all[0])
 	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	}
 	f, up := locking(t, file)
 	if within(t, "up", up) {
 		t.Error("locked at once")
 	}
 	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
 	testkit.Eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
 	wantGone(t, all...)
@@ -225,9 +203,7 @@ func TestAFrozenGuardOfADeadOwnerDoesNotKeepTheLock(t *testing.T) {
 	all := pids(t, out, 3)
 	// the owner would end a frozen guard process itself
 	for _, pid := range []int{o.cmd.Process.Pid, parent(t, all[0])} {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	}
 	f, up := locking(t, file)
 	if within(t, "up", up) {
@@ -237,9 +213,7 @@ func TestAFrozenGuardOfADeadOwnerDoesNotKeepTheLock(t *testing.T) {
 	if !running(all[0]) || f.g.LockID() != "" {
 		t.Error("the lock was taken from a guard process whose owner lives")
 	}
-	if err := o.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.cmd.Process.Kill())
 	testkit.Eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
 	wantGone(t, all...)
 }
@@ -284,9 +258,7 @@ func TestAKilledGuardLosesTheLock(t *testing.T) {
 		"; exec sleep 1000"})
 	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
 	testkit.Eventually(t, "the lock", func() bool { return g.LockID() != "" })
-	if err := syscall.Kill(guardPID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
 	within(t, "the end", ended)
 	within(t, "the end of Run", ran)
 	if g.LockID() != "" {
@@ -325,18 +297,12 @@ func TestALockFileThatOthersCouldHoldIsRefused(t *testing.T) {
 		os.Mkdir(path("dir"), 0o700),
 		syscall.Mkfifo(path("fifo"), 0o600),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	names := []string{"link", "dir", "fifo", "none/lock", "target/lock"}
 	if os.Geteuid() == 0 { // who else may give a file away
-		if err := os.WriteFile(path("foreign"), nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(path("foreign"), 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path("foreign"), nil, 0o666))
+		must(t, os.Chown(path("foreign"), 1, 1))
 		names = append(names, "foreign")
 	}
 	for _, name := range names {
@@ -389,9 +355,7 @@ func TestALockFileOnAFullDiskIsRefused(t *testing.T) {
 		t.Errorf("%s: want an error that says what to do", said)
 	}
 	// One that is there has its room.
-	if err := guard.CheckLockFile(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, guard.CheckLockFile(path))
 	if said := check(); said != "<nil>" {
 		t.Error(said)
 	}

@@ -273,13 +273,9 @@ func running(pid int) bool { s := state(pid); return s != 0 && s != 'Z' && s != 
 func parent(t *testing.T, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ppid, err := strconv.Atoi(strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return ppid
 }
 
@@ -323,3 +319,5 @@ func lineagePIDs(t *testing.T, file string) []int {
 	t.Helper()
 	return append(pids(t, file, 3), pids(t, file+".unmarked", 1)...)
 }
+
+var must = testkit.Must

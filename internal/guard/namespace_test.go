@@ -42,9 +42,7 @@ func TestWhoIsHiddenIsNotDead(t *testing.T) {
 	}
 	for name, ended := range map[string]bool{"false": false, "true": true} {
 		other := exec.Command("sleep", "1000")
-		if err := other.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, other.Start())
 		token := guard.TokenOf(other.Process.Pid)
 		end := func() { _ = other.Process.Kill(); _ = other.Wait() }
 		if t.Cleanup(end); ended {

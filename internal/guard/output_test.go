@@ -23,9 +23,7 @@ import (
 func copying(t *testing.T, cfg output.Config) (f *fixture, out *os.File) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { out.Close() })
 	cfg.To = output.Prefix
 	return start(t, guard.Config{Stdout: out, Stderr: out, Output: cfg}), out
@@ -34,9 +32,7 @@ func copying(t *testing.T, cfg output.Config) (f *fixture, out *os.File) {
 func text(t *testing.T, f *os.File) string {
 	t.Helper()
 	b, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -44,9 +40,7 @@ func text(t *testing.T, f *os.File) string {
 func stuck(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	_ = w.SetWriteDeadline(time.Now().Add(time.Millisecond))
 	for err == nil {
@@ -62,9 +56,7 @@ func TestOutputSaysWhoseItIs(t *testing.T) {
 		"echo three; kill -9 $$", `printf 'a\0b\377\n'`} {
 		_ = f.Exec(t.Context(), guard.Spec{Name: "w1", Command: c})
 	}
-	if err := f.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.stop())
 	got := text(t, out)
 	for _, want := range []string{"w1 out | one\n", "w1 err | two\n", "w1 out | no end\n",
 		"w1 out | three\n", "w1 out | a\x00b\xff\n"} {
@@ -77,18 +69,14 @@ func TestOutputSaysWhoseItIs(t *testing.T) {
 func TestACommandGetsNothingMoreThanItsTwoPipes(t *testing.T) {
 	sees := func(cfg output.Config) (files, pipes int) {
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer out.Close()
 		f := start(t, guard.Config{Stdout: out, Stderr: out, Output: cfg})
 		if err := f.Exec(t.Context(), guard.Spec{Name: "w1",
 			Command: "env; ls -l /proc/self/fd"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.stop())
 		if strings.Contains(text(t, out), "COORDD_GUARD_OUTPUT") {
 			t.Error("the guard process's own setting is in the environment")
 		}
@@ -112,13 +100,9 @@ func TestWhatManyCommandsWroteLastIsNotLost(t *testing.T) {
 		}()
 	}
 	for range commands {
-		if err := within(t, "the end", ended); err != nil {
-			t.Fatal(err)
-		}
+		must(t, within(t, "the end", ended))
 	}
-	if err := f.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.stop())
 	if n := strings.Count(text(t, out), "\n"); n != commands*lines {
 		t.Errorf("%d lines of %d arrived", n, commands*lines)
 	}
@@ -182,9 +166,7 @@ func TestAForeignHolderOfThePipeKeepsNoItem(t *testing.T) {
 		Command: "echo $$ >> " + f.path("pids") + "; echo one; exec sleep 1000"})
 	pid := pids(t, f.path("pids"), 1)[0]
 	held, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", pid), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer held.Close()
 	if _, err := held.WriteString("two\n"); err != nil {
 		t.Fatal(err)
@@ -195,9 +177,7 @@ func TestAForeignHolderOfThePipeKeepsNoItem(t *testing.T) {
 		_, err := held.WriteString("\n")
 		return err != nil
 	})
-	if err := f.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.stop())
 	if got := text(t, out); !strings.HasPrefix(got, "w1 out | one\nw1 out | two\n") {
 		t.Errorf("got %q", got)
 	}
@@ -209,9 +189,7 @@ func TestAFloodIsLimitedAndNotHeldUp(t *testing.T) {
 		Command: "yes | head -n 1000000"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.stop())
 	got := text(t, out)
 	passed, dropped := strings.Count(got, "w1 out | y\n"), 0
 	for line := range strings.Lines(got) {
@@ -227,9 +205,7 @@ func TestAFloodIsLimitedAndNotHeldUp(t *testing.T) {
 
 func TestTheOwnerHearsOfLostOutput(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer full.Close()
 	var log testkit.Output
 	f := start(t, guard.Config{Stdout: full, Stderr: full,
@@ -273,9 +249,7 @@ func TestTheOwnerHearsOfOutputAboveTheRate(t *testing.T) {
 
 func TestAnEndOfReadersDoesNotEndCommands(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	r.Close()
 	f := start(t, guard.Config{Stdout: w, Stderr: w, Output: output.Config{To: output.Prefix}})
@@ -292,9 +266,7 @@ func TestACommandOfADeadOwnerIsHeardToItsEnd(t *testing.T) {
 	o := startOwner(t, "trap 'echo stopping; sleep 0.2; printf stopped; exit' TERM; echo $$ >> "+
 		file+"; while :; do sleep 0.01; done")
 	pids(t, file, 1)
-	if err := o.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.cmd.Process.Kill())
 	got, err := io.ReadAll(o.out)
 	if want := "w out | stopping\nw out | stopped\n"; err != nil || string(got) != want {
 		t.Errorf("got %q (%v), want %q", got, err, want)
@@ -309,14 +281,10 @@ func TestABlockedOutputKeepsNoSuccessorWaiting(t *testing.T) {
 	r, w := stuck(t)
 	defer r.Close()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := exec.Command(exe, "echo $$ >> "+file+"; exec yes")
 	o.Env, o.Stdout = append(os.Environ(), modeEnv+"=owner"), w
-	if err := o.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.Start())
 	its := pids(t, file, 1)[0]
 	guardPID := parent(t, its)
 	_ = o.Process.Kill()

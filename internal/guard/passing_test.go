@@ -19,9 +19,7 @@ func passing(t *testing.T) {
 	t.Helper()
 	for range 12 {
 		loop := exec.Command("nice", "-n", "19", "/bin/sh", "-c", "while :; do /bin/true; done")
-		if err := loop.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, loop.Start())
 		t.Cleanup(func() {
 			_ = loop.Process.Kill()
 			_ = loop.Wait()
@@ -45,9 +43,7 @@ func deadGuardsWorkEnds(t *testing.T, disturb func(t *testing.T)) {
 			o := startOwner(t, family(file, ""))
 			all := pids(t, file, 3)
 			disturb(t)
-			if err := syscall.Kill(parent(t, all[0]), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(parent(t, all[0]), syscall.SIGKILL))
 			said := make(chan string, 1)
 			go func() {
 				line, _ := o.out.ReadString('\n')

@@ -19,9 +19,7 @@ func TestASimpleCommandReplacesItsShell(t *testing.T) {
 	script := f.path("work.sh")
 	text := "#!/bin/sh\necho \"$@\" > " + f.path("arguments") + "\necho $$ >> " + f.path("pids") +
 		"\nexec sleep 1000\n"
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(script, []byte(text), 0o700))
 	ctx, cancel := context.WithCancel(t.Context())
 	first := f.exec(ctx, guard.Spec{Name: "first", Command: "echo $$ >> " + f.path("first") +
 		"; exec sleep 1000"})

@@ -58,9 +58,7 @@ func startUnreadable(t *testing.T) (pid int) {
 	other := exec.Command("/proc/self/exe")
 	file := filepath.Join(t.TempDir(), "pid")
 	other.Env = append(os.Environ(), unreadableBy(file)...)
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Start())
 	t.Cleanup(func() {
 		_ = other.Process.Kill()
 		_ = other.Wait()
@@ -87,9 +85,7 @@ func TestTheEndOfADeadGuardsWorkIsSeenBesideAProcessWhoseEnvironmentCannotBeRead
 func TestADaemonWhoseEnvironmentCannotBeReadEndsWithItsCommand(t *testing.T) {
 	confined(t, func(t *testing.T, cfg guard.Config) {
 		exe, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f := start(t, cfg)
 		file := f.path("pid")
 		ended := f.exec(t.Context(), guard.Spec{Name: "a", Command: "(setsid " + exe + ` &)
@@ -111,9 +107,7 @@ func TestAProcessOfAnotherUserWithoutItsFirstThreadIsNotWaitedFor(t *testing.T) 
 	}
 	other := exec.Command("/proc/self/exe")
 	other.Env = append(os.Environ(), modeEnv+"=headless")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Start())
 	t.Cleanup(func() {
 		_ = other.Process.Kill()
 		_ = other.Wait()

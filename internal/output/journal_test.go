@@ -18,13 +18,9 @@ import (
 func listen(t *testing.T, socket string) *net.UnixConn {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetReadDeadline(time.Now().Add(testkit.Patience)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetReadDeadline(time.Now().Add(testkit.Patience)))
 	return conn
 }
 
@@ -33,9 +29,7 @@ func receive(t *testing.T, conn *net.UnixConn) map[string]string {
 	t.Helper()
 	buf := make([]byte, 2*MaxLine)
 	n, err := conn.Read(buf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fields := map[string]string{}
 	for rest := string(buf[:n]); rest != ""; {
 		line, after, ok := strings.Cut(rest, "\n")

@@ -37,9 +37,7 @@ func start(t *testing.T, cfg Config, stdout, stderr *os.File) *fixture {
 			continue
 		}
 		own, err := os.CreateTemp(t.TempDir(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { own.Close() })
 		*file = own
 	}
@@ -48,9 +46,7 @@ func start(t *testing.T, cfg Config, stdout, stderr *os.File) *fixture {
 		defer f.mu.Unlock()
 		f.lost = append(f.lost, l)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Copier = c
 	t.Cleanup(func() { c.Close(testkit.Patience) })
 	return f
@@ -85,9 +81,7 @@ func (r *Run) say(t *testing.T, stream int, text string) {
 func (r *Run) fills(t *testing.T) {
 	t.Helper()
 	raw, err := r.from[1].SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	testkit.Eventually(t, "a full pipe", func() bool {
 		n := 0
 		_ = raw.Control(func(fd uintptr) { n = pending(int(fd)) })
@@ -123,9 +117,7 @@ func (f *fixture) lostLines() (n int) {
 func contents(t *testing.T, path ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(path...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -148,3 +140,5 @@ func (c *collector) line(t *turn, _ *source, text []byte, _ bool) {
 }
 
 func (c *collector) flush(*turn, *source) {}
+
+var must = testkit.Must

@@ -56,21 +56,15 @@ func TestOnATerminalPrefixesAreAlignedAndColoured(t *testing.T) {
 func full(t *testing.T) (w *os.File, drain func()) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
-	if err := w.SetWriteDeadline(time.Now().Add(time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.SetWriteDeadline(time.Now().Add(time.Millisecond)))
 	for { // it ends with the deadline
 		if _, err := w.Write(make([]byte, 4096)); err != nil {
 			break
 		}
 	}
-	if err := w.SetWriteDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.SetWriteDeadline(time.Time{}))
 	return w, func() { go func() { _, _ = io.Copy(io.Discard, r) }() }
 }
 
@@ -127,9 +121,7 @@ func TestACommandIsHeldUpByItsReader(t *testing.T) {
 
 func TestAnEndOfReadersEndsNoCommand(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	r.Close()
 	f := start(t, Config{To: Prefix}, w, nil)
@@ -151,9 +143,7 @@ func TestAnEndOfReadersEndsNoCommand(t *testing.T) {
 
 func TestAFullDiskIsNamed(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer full.Close()
 	f := start(t, Config{To: Prefix}, full, nil)
 	f.run("w1", "one\ntwo\n", "three\n")
@@ -188,9 +178,7 @@ func TestWhatADaemonHoldsOpenIsCopiedAndLeft(t *testing.T) {
 
 func TestLinesAreWholeInAPipeThatOthersWriteTo(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	f := start(t, Config{To: Prefix}, w, w)
 	if f.sinks[1].(*prefixed).turns != f.sinks[2].(*prefixed).turns {

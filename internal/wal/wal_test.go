@@ -12,13 +12,6 @@ import (
 	"github.com/coordd/coordd/internal/wal"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func open(t *testing.T, dir string, o wal.Options) (*wal.Log, []string) {
 	t.Helper()
 	l, records, err := wal.Open(dir, o)

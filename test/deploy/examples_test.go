@@ -120,9 +120,7 @@ func TestTheShellWorkersKeepTheResultsOfTheLastOwner(t *testing.T) {
 	s := newStage(t)
 	results := t.TempDir()
 	worker, err := filepath.Abs("../../docs/examples/shell/worker.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run := func(id string) *process {
 		return s.start(binary, []string{"RESULTS=" + results, "RUNTIME_DIRECTORY=" + t.TempDir()},
 			"run", "--service", "demo", "--id", id, "--exec", "exec "+worker)

@@ -20,3 +20,5 @@ func TestMain(m *testing.M) {
 		return testkit.Build(binary)
 	}})
 }
+
+var must = testkit.Must

@@ -40,14 +40,10 @@ func TestThePackagesInstallAndGo(t *testing.T) {
 	// As dpkg installs it, into a directory of its own.
 	root := filepath.Join(t.TempDir(), "root")
 	for _, sub := range []string{"admin/info", "admin/updates"} {
-		if err := os.MkdirAll(filepath.Join(root, sub), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(root, sub), 0o700))
 	}
 	for _, file := range []string{"admin/status", "admin/available"} {
-		if err := os.WriteFile(filepath.Join(root, file), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(root, file), nil, 0o600))
 	}
 	dpkg := func(args ...string) {
 		t.Helper()
@@ -87,9 +83,7 @@ func TestThePackagesInstallAndGo(t *testing.T) {
 	// What reads rpms is not everywhere: its lead says what it is, and of what.
 	lead := make([]byte, 96)
 	f, err := os.Open(rpm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if _, err := f.Read(lead); err != nil || !bytes.HasPrefix(lead, []byte("\xed\xab\xee\xdb")) ||
 		!bytes.Contains(lead, []byte("coordd-1.2.3")) {

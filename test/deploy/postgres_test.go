@@ -28,9 +28,7 @@ type database struct {
 func postgresProgram(t *testing.T, name string) string {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(found) == 0 {
 		t.Fatalf("no %s below /usr/lib/postgresql: run test/tools.sh, or install it (Debian, "+
 			"Ubuntu: apt-get install --no-install-recommends postgresql)", name)
@@ -48,16 +46,12 @@ func version(path string) int {
 func newDatabase(t *testing.T, s *stage) *database {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "coordd-pg-") // t.TempDir is for this user alone
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	var as *syscall.Credential
 	if os.Geteuid() == 0 {
 		as = credential(t, "postgres")
-		if err := os.Chown(dir, int(as.Uid), int(as.Gid)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chown(dir, int(as.Uid), int(as.Gid)))
 	}
 	data := filepath.Join(dir, "data")
 	made := exec.Command(postgresProgram(t, "initdb"), "--pgdata", data, "--username=test",
@@ -72,9 +66,7 @@ func newDatabase(t *testing.T, s *stage) *database {
 	said := &testkit.Output{}
 	server.Stdout, server.Stderr = said, said
 	child, err := testkit.StartChild(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		_ = syscall.Kill(child.PID, syscall.SIGQUIT) // "immediate": its processes with it
 		<-child.Exited
@@ -96,9 +88,7 @@ func newDatabase(t *testing.T, s *stage) *database {
 func credential(t *testing.T, name string) *syscall.Credential {
 	t.Helper()
 	u, err := user.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
 	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
 	if err1 != nil || err2 != nil {
@@ -132,9 +122,7 @@ func TestAConsumerOfAnotherTenureWritesNothingToPostgreSQL(t *testing.T) {
 		t.Fatalf("schema: %v\n%s", err, out)
 	}
 	consumer, err := filepath.Abs("../../docs/examples/postgres/consumer.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run := func(id string) *process {
 		return s.start(binary, append([]string{"PAUSE=0.05", "RUNTIME_DIRECTORY=" + t.TempDir()},
 			d.env...), "run", "--service", "queues", "--id", id, "--exec", "exec "+consumer)
@@ -147,9 +135,7 @@ func TestAConsumerOfAnotherTenureWritesNothingToPostgreSQL(t *testing.T) {
 			for word := range strings.FieldsSeq(d.query("SELECT DISTINCT split_part(done, ' ', 2)" +
 				" FROM jobs WHERE done LIKE '" + id + " %'")) {
 				token, err := strconv.ParseUint(word, 10, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				tokens = append(tokens, token)
 			}
 			if len(tokens) == 0 {

@@ -80,9 +80,7 @@ func freeAddresses(t *testing.T, n int) (all []string) {
 	t.Helper()
 	for range n {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer ln.Close()
 		all = append(all, ln.Addr().String())
 	}

@@ -108,9 +108,7 @@ func TestTheImageCopiesWhatItIsBuiltFrom(t *testing.T) {
 func wantedGo(t *testing.T) string {
 	t.Helper()
 	mod, err := os.ReadFile("../../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
 	if v == nil {
 		t.Fatal("go.mod names no version")

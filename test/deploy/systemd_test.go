@@ -19,9 +19,7 @@ import (
 func shipped(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../docs", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -42,9 +40,7 @@ const unit = "deploy/systemd/coordd@.service"
 func TestSystemdFindsNothingWrongWithTheUnit(t *testing.T) {
 	text := strings.ReplaceAll(shipped(t, unit), "/usr/bin/coordd", binary)
 	path := filepath.Join(t.TempDir(), "coordd@demo.service")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	if out := said(t, nil, "systemd-analyze", "verify", "--man=no", path); out != "" {
 		t.Errorf("systemd-analyze verify says:\n%s", out)
 	}
@@ -52,9 +48,7 @@ func TestSystemdFindsNothingWrongWithTheUnit(t *testing.T) {
 
 func TestTheUserOfTheUnitIsMade(t *testing.T) {
 	path, err := filepath.Abs("../../docs/deploy/systemd/coordd.sysusers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !strings.Contains(shipped(t, unit), "\nUser=coordd\n") {
 		t.Error("the unit has another user")
 	}
@@ -77,9 +71,7 @@ func TestTheSettingsOfTheUnitAndOfItsFileAreSettings(t *testing.T) {
 	text := regexp.MustCompile(`(?m)^#(\w[\w-]*: )`).ReplaceAllString(
 		shipped(t, "deploy/etc/example.yaml"), "$1")
 	path := filepath.Join(t.TempDir(), "demo.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	out := said(t, env, binary, "run", "--config", path, "--explain-timing")
 	if strings.Contains(out, "no setting") || !strings.Contains(out, "restart-wait 2s") {
 		t.Errorf("it says:\n%s", out)

@@ -43,9 +43,7 @@ const (
 func impatient(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := regexp.MustCompile(`(?m)^( +for:) \w+$`).ReplaceAllString(string(b), "$1 0s")
 	text = regexp.MustCompile(`\[\d+[mh]\]`).ReplaceAllString(text, "[4s]")
 	return strings.Replace(text, `le="30"`, `le="2.5"`, 1)
@@ -65,9 +63,7 @@ func watch(t *testing.T, consul string, seen *sync.Map, ids []string, more ...st
 	t.Helper()
 	w := &watched{service: newService(t, consul), seen: seen, http: map[string]string{}}
 	ports, err := realserver.TakePorts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(ports.Release)
 	targets := more
 	for i, id := range ids {
@@ -148,9 +144,7 @@ func TestEachAlertFiresAndClearsOnARealCluster(t *testing.T) {
 		}
 	})
 	b, err := os.ReadFile(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(b), -1)
 	if len(names) < 10 {
 		t.Errorf("%d alerts were found", len(names))
@@ -285,9 +279,7 @@ func ordersAndWork(t *testing.T, seen *sync.Map) {
 	// balance for as long as the leader waits for quiet.
 	way := relay.New(t, consul.Addr())
 	set := func(mode relay.Mode) {
-		if err := way.Set(mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, way.Set(mode))
 	}
 	set(relay.Refuse)
 	testkit.Await(t, workLimit, "two members", func() string { return w.now().unlike(2, 7) })
@@ -331,9 +323,7 @@ func hostsFaults(t *testing.T, seen *sync.Map) {
 			}
 			return http.DefaultTransport.RoundTrip(r)
 		})}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reader, writer := io.Pipe() // nobody reads, until somebody does
 	defer reader.Close()
 	log := asynclog.Wrap(slog.New(slog.NewTextHandler(writer, nil)))
@@ -348,9 +338,7 @@ func hostsFaults(t *testing.T, seen *sync.Map) {
 	m := metrics.New()
 	member, err := actors.New(actors.Config{Service: w.name, ID: "host", Client: client,
 		Logger: log, Observer: m})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	handler := web.New(member, web.Options{
 		Metrics: metrics.Handler(m.Collector(member, metrics.Options{}))})
 	page.Store(&handler)

@@ -35,13 +35,9 @@ type backend struct {
 func serveBackend(t *testing.T) *backend {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch, "backend-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := &backend{program: launchOther(t, self, []string{"E2E_SERVE=" + dir}), dir: dir}
 	testkit.Await(t, startLimit, "the service listens", func() string {
 		b.address = strings.TrimSpace(b.stdout())

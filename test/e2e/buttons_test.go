@@ -96,9 +96,7 @@ func TestAPageOfAnotherOriginCannotPressDevsButtons(t *testing.T) {
 	b.text(`document.querySelector("button").click()`)
 	b.waits("the press is refused", `document.body.innerText.includes("of another origin")`)
 	resp, err := http.Get(page + "v1/actions")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body),
 		`[{"member":"n1","actions":[{"name":"kill"`) {
@@ -134,9 +132,7 @@ func TestAMemberOfDevThatEndedByItselfCanBeStartedAgain(t *testing.T) {
 	p, page, _ := launchDev(t, "--members", "1", "--items", "2")
 	b := browse(t, page)
 	b.shares("the member has both items", 2)
-	if err := syscall.Kill(childrenOf(t, p.PID)[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(childrenOf(t, p.PID)[0], syscall.SIGKILL))
 	b.says("n1", "ended")
 	b.press("Start again n1")
 	b.says("n1", "")
@@ -180,9 +176,7 @@ func TestNoMemberOfDevOutlivesIt(t *testing.T) {
 func childrenOf(t *testing.T, pid int) (pids []int) {
 	t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, list := range lists {
 		text, err := os.ReadFile(list)
 		if err != nil {

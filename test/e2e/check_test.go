@@ -54,16 +54,10 @@ func TestAnAgentThatReloadsOrComesBackInTimeCostsNobodyASession(t *testing.T) {
 	}
 	server := consul.Servers[0]
 	for _, end := range []func() error{server.Kill, server.Stop} {
-		if err := end(); err != nil {
-			t.Fatal(err)
-		}
-		if err := server.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, end())
+		must(t, server.Start())
 		ready, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if err := server.WaitReady(ready); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.WaitReady(ready))
 		cancel()
 		testkit.Await(t, workLimit, "both know their sessions", func() string {
 			return s.now().unlike(2, 0)

@@ -52,9 +52,7 @@ func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 		fmt.Fprintf(&lines, "{\"key\": %q, \"value_base64\": %q}\n", key, encoded(value))
 	}
 	file := filepath.Join(dir, "in.jsonl")
-	if err := os.WriteFile(file, lines.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, lines.Bytes(), 0o600))
 	command("import", file, "--service", service, "--wait", "50s")
 	out := filepath.Join(dir, "out.jsonl")
 	command("export", out, "--service", service)

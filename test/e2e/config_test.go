@@ -149,9 +149,7 @@ func TestConfigWritesSurviveKillsAtAnyPointEachOnce(t *testing.T) {
 	// put tells whether the write was acknowledged.
 	put := func(key, value string) bool {
 		req, err := http.NewRequest(http.MethodPut, base+key, strings.NewReader(value))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := client.Do(req)
 		if err != nil {
 			return false

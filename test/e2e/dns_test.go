@@ -61,9 +61,7 @@ func dig(t *testing.T, server, name string, srv bool) string {
 func fetch(t *testing.T, consul, path string, into any) {
 	t.Helper()
 	resp, err := http.Get("http://" + consul + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err == nil {
@@ -211,9 +209,7 @@ func asDocumented(t *testing.T, session [][2]string) {
 		fmt.Fprintf(&got, "$ %s\n%s\n", c[0], strings.TrimRight(c[1], "\n"))
 	}
 	text, err := os.ReadFile("../../docs/operators.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, rest, _ := strings.Cut(string(text), "## In Consul\n")
 	_, rest, _ = strings.Cut(rest, "```console\n")
 	block, _, _ := strings.Cut(rest, "```\n")

@@ -123,15 +123,11 @@ func secured(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
 	files, err := realconsul.MakeTLS(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	both, auth := filepath.Join(dir, "both.pem"), filepath.Join(dir, "auth")
 	for path, text := range map[string]string{both: contents(files.Key) + contents(files.Cert),
 		auth: "coordd:secret\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	server := realzookeeper.Start(t, realzookeeper.Options{KeyStore: both,
 		TrustStore: files.CA}).Servers[0]
@@ -282,18 +278,14 @@ func TestOnceRunsTheCommandOnce(t *testing.T) {
 		flags: []string{"--consul", cluster.Addr()}}
 	e.run("n1", "--once")
 	e.leads("n1")
-	if err := cluster.Servers[0].Freeze(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.Servers[0].Freeze())
 	testkit.Await(t, electLimit, "the command ends with the lease", func() string {
 		if text := contents(filepath.Join(e.dir, "log")); !strings.Contains(text, "end n1") {
 			return text
 		}
 		return ""
 	})
-	if err := cluster.Servers[0].Thaw(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.Servers[0].Thaw())
 	if code, _ := e.candidates["n1"].ends(electLimit); code != 1 {
 		t.Errorf("n1, whose lease was lost, ended with %d%s", code,
 			tail(e.candidates["n1"].stderr(), 5))
@@ -325,9 +317,7 @@ func TestACommandThatEndsWhileItsCoorddIsFrozenHasEnded(t *testing.T) {
 	testkit.Await(t, electLimit, "the command begins", has("begin"))
 	p.signal(syscall.SIGSTOP)
 	frozen := time.Now()
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	testkit.Await(t, workLimit, "the command ends", has("over"))
 	// the lease is over, and the session lives for as long again
 	time.Sleep(time.Until(frozen.Add(ttl)))

@@ -102,14 +102,10 @@ func TestTheConsolesOfTheGuide(t *testing.T) {
 	settled("31 items: 31 running")
 	console := strings.ReplaceAll(s.typed(0, "work", "export", file), file, "items.txt")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := regexp.MustCompile(`(?m)^device_group_0008\t.*\n`).ReplaceAllString(string(text), "")
 	lines = strings.Replace(lines, "extra_1\t3\t", "extra_1\t5\t", 1) + "extra_2\t1\t\n"
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(lines), 0o600))
 	console += s.typed(0, "work", "sync", file, "--dry-run") + "$ coordd work sync items.txt\n"
 	s.shows("$ coordd work export items.txt", strings.ReplaceAll(console, file, "items.txt"))
 	s.do("work", "rm", "extra_1")

@@ -169,9 +169,7 @@ func TestTheCheckerFindsWhatItIsThereFor(t *testing.T) {
 		l.payloads["a"] = "pa"
 		for line := range strings.SplitSeq(c.lines, "|") {
 			e, err := parseEntry(line, time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			l.enter(e)
 		}
 		if got := strings.Join(l.faults, "\n"); (c.fault == "") != (got == "") ||

@@ -21,9 +21,7 @@ func fill(t *testing.T, w *os.File) {
 	t.Helper()
 	fd, err := syscall.Open(fmt.Sprintf("/proc/self/fd/%d", w.Fd()),
 		syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer syscall.Close(fd)
 	for {
 		if _, err := syscall.Write(fd, []byte{'x'}); errors.Is(err, syscall.EAGAIN) {
@@ -38,9 +36,7 @@ func fill(t *testing.T, w *os.File) {
 func pipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
 	return r, w
 }
@@ -96,9 +92,7 @@ func TestAMemberWhoseLogsReaderIsGoneGoesOn(t *testing.T) {
 	s.stderr = w
 	s.start("n1", "--log-level", "debug")
 	testkit.Await(t, startLimit, "n1 leads", func() string { return s.now().unlike(1, 0) })
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close())
 	s.runs(s.share(10))
 	stopsCleanly(t, s, "n1")
 }

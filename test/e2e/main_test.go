@@ -55,3 +55,5 @@ func TestMain(m *testing.M) {
 			return errors.Join(syscall.Mkfifo(hold, 0o600), testkit.Build(binary))
 		}}))
 }
+
+var must = testkit.Must

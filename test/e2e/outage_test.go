@@ -39,9 +39,7 @@ func ready(t *testing.T, c *realconsul.Cluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), workLimit)
 	defer cancel()
-	if err := c.WaitReady(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.WaitReady(ctx))
 }
 
 // A TTL of 60 s and not of 10: a member that renewed T/3 before the outage began has T - T/3 - T/10

@@ -47,9 +47,7 @@ func TestThePicturesOfThePage(t *testing.T) {
 	dir := workDir(t)
 	s.exec, s.env = failsAt, []string{"E2E_DIR=" + dir}
 	loops := filepath.Join(dir, "device_group_0007@n10")
-	if err := os.WriteFile(loops, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(loops, nil, 0o600))
 	s.start("n1", "--http", "127.0.0.1:0")
 	testkit.Await(t, startLimit, "one member", func() string { return s.now().unlike(1, 0) })
 	page := "http://" + s.now().Members[0].Address + "/"

@@ -47,9 +47,7 @@ func launchTo(t *testing.T, stderr *os.File, path string, env []string, args ...
 	files := make([]*os.File, 2)
 	for i, kind := range []string{"out", "err"} {
 		f, err := os.Create(filepath.Join(scratch, kind+"-"+itoa(int(n))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		files[i] = f
 	}
@@ -61,9 +59,7 @@ func launchTo(t *testing.T, stderr *os.File, path string, env []string, args ...
 	}
 	cmd.Env = append(testkit.Environ("COORDD_", "CONSUL_", "GO"), env...)
 	child, err := testkit.StartChild(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.Child = child
 	t.Cleanup(func() {
 		p.Kill()
@@ -149,8 +145,6 @@ func workDir(t *testing.T) string {
 func marked(t *testing.T, variables ...string) []int {
 	t.Helper()
 	pids, err := testkit.Marked(variables...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pids
 }

@@ -26,9 +26,7 @@ func TestACommandThatFailsAtOneHostRunsElsewhereAndOneThatFailsEverywhereNowhere
 	dir := workDir(t)
 	s.exec, s.env = fails, []string{"E2E_DIR=" + dir}
 	for _, name := range []string{"n2", "bad"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	until := func(what string, args []string, parts ...string) {
 		t.Helper()
@@ -55,9 +53,7 @@ func TestACommandThatFailsAtOneHostRunsElsewhereAndOneThatFailsEverywhereNowhere
 	// The leader dies: its successor knows.
 	s.members[s.now().Leader.ID].Kill()
 	until("the others run again", []string{"status"}, "5 running, 1 quarantined")
-	if err := os.Remove(filepath.Join(dir, "bad")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, "bad")))
 	s.do("restart", "bad")
 	until("all run", []string{"status"}, "6 items: 6 running")
 	until("what happened is told", []string{"events", "bad"}, "bad quarantined: its work failed "+

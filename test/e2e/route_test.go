@@ -264,9 +264,7 @@ func TestEveryRequestIsServedByTheItemsOwnerOrRefused(t *testing.T) {
 	r.at["n4"].Kill()
 	resp, err := (&http.Client{Transport: r.transport, Timeout: workLimit}).Get("http://" +
 		r.routes["n1"] + "/*/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	var all struct {
 		Answers map[string]struct{ Body string }

@@ -50,22 +50,16 @@ type service struct {
 func newService(t *testing.T, consul string) *service {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch, "service-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &service{
 		t: t, name: filepath.Base(dir), consul: consul, exec: work,
 		journal: filepath.Join(dir, "journal"),
 		members: map[string]*program{}, ledger: newLedger(),
 	}
-	if err := syscall.Mkfifo(s.journal, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(s.journal, 0o600))
 	// For writing too: so it never reads as ended, and whoever opens it never waits.
 	f, err := os.OpenFile(s.journal, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var reader sync.WaitGroup
 	reader.Go(func() { s.read(f) })
 	t.Cleanup(func() {

@@ -54,9 +54,7 @@ func TestASuccessorInAnotherDirectoryWaitsForTheLeaseOfItsPredecessorsCommands(t
 						return ""
 					})
 			}
-			if err := os.WriteFile(filepath.Join(dir, "log"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, "log"), nil, 0o600))
 			flags := append(slices.Clone(patient), "--stop-timeout", "5s", "--ttl", c.ttl.String())
 			s.start("n1", flags...)
 			testkit.Await(t, startLimit, "a leader", func() string { return s.now().unlike(1, 0) })

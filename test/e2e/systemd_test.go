@@ -29,9 +29,7 @@ func newSystemd(t *testing.T) *systemd {
 	t.Helper()
 	s := &systemd{t: t, path: filepath.Join(scratch, fmt.Sprintf("notify-%d", programs.Add(1)))}
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: s.path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		for b := make([]byte, 4096); ; {
@@ -96,16 +94,12 @@ func TestSystemdHearsHowAMemberDoes(t *testing.T) {
 	}
 
 	// A member that waits for Consul is not restarted for that.
-	if err := consul.Servers[0].Freeze(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, consul.Servers[0].Freeze())
 	n = manager.await(n, "STATUS=waits for Consul: its lease is over, and no item runs")
 	for range 3 {
 		n = manager.await(n, "WATCHDOG=1")
 	}
-	if err := consul.Servers[0].Thaw(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, consul.Servers[0].Thaw())
 	n = manager.await(n, "STATUS=3 items run; leads")
 
 	n1.signal(syscall.SIGTERM)

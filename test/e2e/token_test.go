@@ -17,9 +17,7 @@ func TestThePageBehindATokenWorksInABrowser(t *testing.T) {
 	t.Parallel()
 	_, _, consul := launchDev(t, "--members", "1", "--items", "0")
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("s3cret-token\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("s3cret-token\n"), 0o600))
 	n2 := launch(t, nil, "run", "--id", "n2", "--hold-items", "--service", "coordd", "--consul",
 		consul, "--http", "127.0.0.1:0", "--http-token-file", file)
 	testkit.Await(t, startLimit, "it says where the page is", func() string {

@@ -16,9 +16,7 @@ func TestBadUsageIsOneClearLineAndExitCode2AndReachesNobody(t *testing.T) {
 	p := newProxy(t, realconsul.Shared(t).Addr())
 	file := func(name, text string) string {
 		name = filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
 	twice, slash := file("twice.txt", "a\nb\n\n# c\na\n"),

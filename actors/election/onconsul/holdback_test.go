@@ -11,9 +11,7 @@ import (
 
 func TestAHoldBackAboveTheBoundIsRefused(t *testing.T) {
 	client, err := api.NewClient(api.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg := onconsul.Config{Client: client, HoldBack: election.MaxHoldBack + 1}
 	if _, err := onconsul.Connect(cfg); !errors.Is(err, election.ErrInvalid) {
 		t.Errorf("it is %v", err)

@@ -17,9 +17,7 @@ func TestAnElectionWithoutPossibleKeysIsRefusedAtOnce(t *testing.T) {
 	} {
 		consul := devconsul.New(devconsul.Config{})
 		conn, err := onconsul.Connect(onconsul.Config{Client: consul.Client(), Prefix: c.prefix})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := election.New(conn, election.Config{Election: c.name, Name: "a"}); !errors.Is(
 			err, election.ErrInvalid) {
 			t.Errorf("%q with the prefix %q: %v", c.name, c.prefix, err)
@@ -31,9 +29,7 @@ func TestAnElectionWithoutPossibleKeysIsRefusedAtOnce(t *testing.T) {
 	defer consul.Close()
 	for _, c := range []struct{ prefix, name string }{{"%41/", "demo"}, {"", "a..b"}} {
 		conn, err := onconsul.Connect(onconsul.Config{Client: consul.Client(), Prefix: c.prefix})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := conn.Open(c.name); err != nil {
 			t.Errorf("%q with the prefix %q: %v", c.name, c.prefix, err)
 		}

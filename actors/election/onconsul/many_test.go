@@ -17,15 +17,11 @@ func TestOneElectionTooManyIsRefusedAndTheOthersGoOn(t *testing.T) {
 		client := devconsul.ClientOver(s.consul.RoundTripper())
 		conn, err := onconsul.Connect(onconsul.Config{Client: client, MaxElections: 5,
 			Logger: s.log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		begin := func(name string, follow bool) *election.Election {
 			e, err := election.New(conn, election.Config{Election: name, Name: "n", Logger: s.log})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			start := e.Nominate
 			if follow {
 				start = e.Follow

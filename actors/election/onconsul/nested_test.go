@@ -19,14 +19,10 @@ func TestDeleteRemovesNoElectionBelowItsName(t *testing.T) {
 			client := devconsul.ClientOver(&wire{next: s.consul.RoundTripper(), server: s})
 			conn, err := onconsul.Connect(onconsul.Config{Client: client, Logger: s.log,
 				Prefix: prefix})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			e, err := election.New(conn, election.Config{Election: name, Name: "n", Logger: s.log,
 				Lead: untilTold})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return e, conn
 		}
 		inner, one := open("team/db/", "writer")
@@ -77,9 +73,7 @@ func TestAnElectionWhoseKeysAreAmongAnothersIsRefused(t *testing.T) {
 		s := newEmbedded(t)
 		conn, err := onconsul.Connect(onconsul.Config{Prefix: c.prefix, Logger: s.log,
 			Client: devconsul.ClientOver(s.consul.RoundTripper())})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = election.New(conn, election.Config{Election: c.name, Name: "n"})
 		if (err == nil) != c.good || err != nil && !errors.Is(err, election.ErrInvalid) {
 			t.Errorf("election %q below %q: %v", c.name, c.prefix, err)
@@ -95,20 +89,14 @@ func TestDeleteRemovesNoKeysOfAnotherProgram(t *testing.T) {
 		client := devconsul.ClientOver(s.consul.RoundTripper())
 		conn, err := onconsul.Connect(onconsul.Config{Prefix: "team/", Logger: s.log,
 			Client: client})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		for _, key := range []string{"state/table", "joins/2026/11", "candidates/list"} {
 			e, err := election.New(conn, election.Config{Election: "program", Name: "n"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			key = "team/program/" + key
 			_, err = client.KV().Put(&api.KVPair{Key: key, Value: []byte("1")}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := e.Delete(t.Context()); !errors.Is(err, election.ErrInvalid) {
 				t.Errorf("with %s: %v", key, err)
 			}

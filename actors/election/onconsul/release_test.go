@@ -62,9 +62,7 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 					return nil
 				},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := e.Nominate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -75,15 +73,11 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 		b, two, _, _ := stand("b")
 		c, three, _, _ := stand("c")
 		release.on.Store(true)
-		if err := b.HandOver(t.Context(), "c"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.HandOver(t.Context(), "c"))
 		time.Sleep(500 * time.Millisecond) // it is under way
 		cut.sever()
 		d, four, _, _ := stand("d")
-		if err := b.HandOver(t.Context(), "d"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.HandOver(t.Context(), "d"))
 		d.Resign()
 		<-d.Done()
 		defer four.Close()

@@ -54,9 +54,7 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 					}
 					return nil
 				}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return e
 		}
 		nominate := func(c *onconsul.Conn, name string, hold chan struct{}) *election.Election {
@@ -78,9 +76,7 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 		// changed by what hangs on it
 		dump := func() map[string]string {
 			all, _, err := s.consul.Client().KV().List("", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			m := map[string]string{}
 			for _, p := range all {
 				m[p.Key] = fmt.Sprintf("%s (made at %d, changed at %d, %s)", p.Value, p.CreateIndex,
@@ -120,9 +116,7 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 		roles("a leads", map[*election.Election]election.Role{a: election.Leading})
 		b := nominate(two, "b", nil)
 		settled("b waits")
-		if err := operator.HandOver(t.Context(), "b"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, operator.HandOver(t.Context(), "b"))
 		settled("handed over")
 		roles("handed over", map[*election.Election]election.Role{a: election.Following,
 			b: election.Leading})
@@ -143,25 +137,19 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 		settled("e waits")
 		// the leader takes its time, and the operator has a second thought
 		for _, to := range []string{"e", "d"} {
-			if err := operator.HandOver(t.Context(), to); err != nil {
-				t.Fatal(err)
-			}
+			must(t, operator.HandOver(t.Context(), to))
 		}
 		settled("the order was changed")
 		close(hold)
 		settled("handed over again")
 		roles("handed over again", map[*election.Election]election.Role{c: election.Following,
 			d: election.Leading, e: election.Following})
-		if err := operator.End(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, operator.End(t.Context()))
 		settled("ended")
 		for _, e := range []*election.Election{c, d, e} {
 			<-e.Done()
 		}
-		if err := operator.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, operator.Delete(t.Context()))
 		settled("deleted", "election/demo/state/election") // an election without anybody in it
 		f := nominate(one, "f", nil)
 		settled("the next one")
@@ -172,24 +160,16 @@ func TestNoWriteTakesEffectTwice(t *testing.T) {
 		}
 		f.Resign()
 		<-f.Done()
-		if err := operator.End(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := operator.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, operator.End(t.Context()))
+		must(t, operator.Delete(t.Context()))
 		g := nominate(one, "g", nil)
 		settled("the one after that")
 		roles("the one after that", map[*election.Election]election.Role{g: election.Leading})
 		g.Resign()
 		<-g.Done()
-		if err := operator.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, operator.Delete(t.Context()))
 		// An election that never was is ended.
-		if err := operator.End(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, operator.End(t.Context()))
 		settled("ended before it began")
 		for key := range dump() {
 			if !strings.HasPrefix(key, "election/demo/state/") {

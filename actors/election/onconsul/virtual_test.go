@@ -108,9 +108,7 @@ func (s *embedded) over(next http.RoundTripper) *onconsul.Conn {
 func nominated(t *testing.T, over election.Connection, cfg election.Config) *election.Election {
 	t.Helper()
 	e, err := election.New(over, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := e.Nominate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -191,9 +189,7 @@ type link struct {
 
 func connect(t *testing.T, cfg onconsul.Config, w *wire, operator *api.Client) *link {
 	c, err := onconsul.Connect(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &link{Conn: c, t: t, wire: w, operator: operator}
 }
 

@@ -21,9 +21,7 @@ func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *tes
 		open := func(name string) *election.Election {
 			e, err := election.New(conn, election.Config{Election: "demo", Name: name,
 				Logger: s.log})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return e
 		}
 		f := open("f")
@@ -67,13 +65,9 @@ func TestAnOrderToHandOverToNobodyIsPassedOver(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
 		conn := s.Connect()
 		e, err := election.New(conn, election.Config{Election: "demo", Name: "a", Logger: s.log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		statuses, err := e.Nominate(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		time.Sleep(time.Second)
 		kv := s.consul.Client().KV()
 		// Its record is locked by nobody.

@@ -27,16 +27,12 @@ func TestWithoutZooKeeperACandidateLeavesAndAFollowerIsToldWhy(t *testing.T) {
 						return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 					},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer c.Close()
 				participant := func() *election.Election {
 					e, err := election.New(c, election.Config{Election: "demo", Name: "n",
 						Logger: quiet})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					return e
 				}
 				candidate, follower := participant(), participant()

@@ -22,9 +22,7 @@ func nowhere(t *testing.T) *onzk.Conn {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -40,9 +38,7 @@ func TestAConnectionOfWhichAGoroutinePanicsIsClosedForItsElections(t *testing.T)
 				defer c.Close()
 				e, err := election.New(c, election.Config{Election: "demo", Name: "n",
 					Logger: slog.New(slog.DiscardHandler)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if _, err := e.Nominate(t.Context()); err != nil {
 					t.Fatal(err)
 				}

@@ -25,29 +25,21 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files, err := realconsul.MakeTLS(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	read := func(path string) []byte {
 		t.Helper()
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	both := filepath.Join(dir, "both.pem")
-	if err := os.WriteFile(both, append(read(files.Key), read(files.Cert)...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(both, append(read(files.Key), read(files.Cert)...), 0o600))
 	server := realzookeeper.Start(t, realzookeeper.Options{KeyStore: both,
 		TrustStore: files.CA}).Servers[0]
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(read(files.CA))
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config := func(w *wire, digest string) onzk.Config {
 		cfg := (&store{t: t, server: server, timeout: sessionTimeout}).config(w)
 		cfg.Servers, cfg.Digest, cfg.Root = []string{server.SecureAddr()}, digest,
@@ -58,9 +50,7 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	connect := func(cfg onzk.Config) *onzk.Conn {
 		t.Helper()
 		c, err := onzk.Connect(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(c.Close)
 		return c
 	}

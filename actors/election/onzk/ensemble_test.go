@@ -23,9 +23,7 @@ func TestALeaderRidesThroughTheLossOfEachServer(t *testing.T) {
 		// longer than any election takes
 		c, err := onzk.Connect(onzk.Config{Servers: e.Addrs(), SessionTimeout: time.Minute,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(c.Close)
 		return c
 	}
@@ -38,15 +36,9 @@ func TestALeaderRidesThroughTheLossOfEachServer(t *testing.T) {
 	defer cancel()
 	before := conn.Contact().Get()
 	for _, s := range e.Servers {
-		if err := s.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.WaitReady(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Kill())
+		must(t, s.Start())
+		must(t, e.WaitReady(ctx))
 	}
 	if s, now := leader.State().Get(), conn.Contact().Get(); s.Role != election.Leading ||
 		s.Token != token || now.Session != before.Session {

@@ -49,9 +49,7 @@ func TestAReleaseThatArrivesLateMissesTheNextElection(t *testing.T) {
 	leader := func(id string) (*onzk.Conn, election.Backend, uint64) {
 		c := s.connect(t, &wire{})
 		b, err := c.Open("demo")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := b.Join(t.Context(), election.Candidate{ID: id, Name: id}); err != nil {
 			t.Fatal(err)
 		}
@@ -63,18 +61,12 @@ func TestAReleaseThatArrivesLateMissesTheNextElection(t *testing.T) {
 	}
 	first, a, _ := leader("a")
 	late, err := onzk.GivingUp(a, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first.Close()
 	c := s.connect(t, &wire{})
 	operator, err := c.Open("demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := operator.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, operator.Delete(t.Context()))
 	_, _, token := leader("b")
 	if _, err := c.ZK().Multi(late...); err == nil {
 		t.Error("the release of a leader of the election before is carried out in this one")
@@ -91,16 +83,12 @@ func TestATakeThatArrivesWhileItsCandidateLeavesIsGivenUp(t *testing.T) {
 	s := begin(t, crowdTimeout)
 	c := s.connect(t, &wire{})
 	b, err := c.Open("demo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := b.Join(t.Context(), election.Candidate{ID: "a", Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	leaves, err := onzk.GivingUp(b, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if token, _, err := b.Take(t.Context()); token == 0 || err != nil {
 		t.Fatalf("it does not lead: %v", err)
 	}

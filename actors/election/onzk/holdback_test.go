@@ -33,13 +33,9 @@ func TestAHandOverHoldsTheOthersBackForAsLongAsTheOrderSays(t *testing.T) {
 				defer orders.Close()
 				operator, err := election.New(orders, election.Config{Election: "demo",
 					Logger: s.log})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				way.Sever()
-				if err := operator.HandOver(t.Context(), "c"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, operator.HandOver(t.Context(), "c"))
 				becomes(t, a, election.Draining)
 				a.Drained()
 				begin := time.Now()

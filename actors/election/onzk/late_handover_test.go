@@ -24,9 +24,7 @@ func TestAHandOverThatArrivesLateMissesTheNextLeader(t *testing.T) {
 	next, _ := nominate(t, quick, "n2")
 	wait(t, next, election.Following)
 	operator, err := election.New(slow, election.Config{Election: "demo"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held := w.Hold(func(request []byte) bool {
 		return bytes.Contains(request, []byte(`"yield":"`))
 	})
@@ -73,9 +71,7 @@ func TestAnOrderThatWasGivenUpDoesNothingLater(t *testing.T) {
 			other, _ := nominate(t, quick, "n3")
 			wait(t, other, election.Following)
 			order, err := election.New(slow, election.Config{Election: "demo"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := order.Candidates(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -21,9 +21,7 @@ func TestDeleteRemovesNothingOfOthersBelowItsName(t *testing.T) {
 			conn := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial, Root: root})
 			e, err := election.New(conn, election.Config{Election: name, Name: "n",
 				Logger: s.log})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			links, elections = append(links, conn), append(elections, e)
 			return e
 		}

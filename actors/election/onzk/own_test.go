@@ -22,15 +22,11 @@ func TestWhatACallersOwnConnectionHoldsGoesAfterClose(t *testing.T) {
 	d := &onzk.Dialer{Base: w.Dial}
 	zc, events, err := zk.Connect([]string{s.server.Addr(), s.server.Addr()}, crowdTimeout,
 		zk.WithDialer(d.Dial), zk.WithLogger(quietly{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer zc.Close()
 	own, err := onzk.New(zc, events, d, onzk.Config{Root: s.root, LockDelay: -1,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a, _ := nominate(t, own, "a")
 	wait(t, a, election.Leading)
 	other := s.connect(t, &wire{})

@@ -101,9 +101,7 @@ func begin(t *testing.T, timeout time.Duration) *store {
 func (s *store) connect(t *testing.T, w *wire) *onzk.Conn {
 	t.Helper()
 	c, err := onzk.Connect(s.config(w))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(c.Close)
 	return c
 }

@@ -95,15 +95,11 @@ func TestAServerThatCannotBeIsRefusedAtOnce(t *testing.T) {
 // What ZooKeeper refuses would be asked for again and again.
 func TestANameThatZooKeeperRefusesIsRefusedAtOnce(t *testing.T) {
 	c, err := onzk.Connect(onzk.Config{Servers: []string{"127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	for name, fits := range map[string]bool{"a.b_c-~:@+9": true, "état-日本": true,
 		"\U0001d4b3": false, "x\uffdc": true} {
-		if err := election.CheckName("name", name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, election.CheckName("name", name))
 		if _, err := c.Open(name); fits != (err == nil) ||
 			!fits && !errors.Is(err, election.ErrInvalid) {
 			t.Errorf("%q: %v", name, err)

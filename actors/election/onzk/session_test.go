@@ -36,13 +36,9 @@ func nominate(t *testing.T, c election.Connection, name string) (*election.Elect
 	t.Helper()
 	e, err := election.New(c, election.Config{Election: "demo", Name: name,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	statuses, err := e.Nominate(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// before the connection is closed: what nobody says stopped lasts for a lease
 	t.Cleanup(e.Resign)
 	return e, statuses
@@ -54,9 +50,7 @@ func rootOf(t *testing.T) string { return "/" + strings.ReplaceAll(t.Name(), "/"
 func candidates(t *testing.T, c *onzk.Conn) []string {
 	t.Helper()
 	children, _, err := c.ZK().Children(rootOf(t) + "/demo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return onzk.Queue(children)
 }
 
@@ -108,9 +102,7 @@ func TestOnASharedServer(t *testing.T) {
 		<-first.Done()
 		leader.Resign()
 		<-leader.Done()
-		if err := leader.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, leader.Delete(t.Context()))
 		w.Cut()
 		w.Mend() // breaks the connection
 		second, _ := nominate(t, c, "second")
@@ -135,9 +127,7 @@ func TestOnASharedServer(t *testing.T) {
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(
 			50 * time.Millisecond) {
 			text, err := server.Ask(t.Context(), "wchp")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			watchers, path := map[string]int{}, ""
 			for line := range strings.Lines(text) {
 				switch {
@@ -215,9 +205,7 @@ func TestOnASharedServer(t *testing.T) {
 		if len(before) != 3 {
 			t.Fatalf("there are the nodes %v, want three", before)
 		}
-		if err := conn.ZK().Delete(rootOf(t)+"/demo/"+before[1], -1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.ZK().Delete(rootOf(t)+"/demo/"+before[1], -1))
 		var now []string
 		for deadline := time.Now().Add(2 * time.Minute); len(now) != 3 &&
 			time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -240,13 +228,9 @@ func TestOnASharedServer(t *testing.T) {
 		d := new(onzk.Dialer)
 		zc, events, err := zk.Connect([]string{server.Addr(), server.Addr()}, crowdTimeout,
 			zk.WithDialer(d.Dial), zk.WithLogInfo(false))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c, err := onzk.New(zc, events, d, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		e, statuses := nominate(t, c, "n1")
 		wait(t, e, election.Leading)
@@ -318,9 +302,7 @@ func TestAnOrderThatArrivesLateMissesTheNextElection(t *testing.T) {
 	slow, quick := s.connect(t, w), s.connect(t, &wire{})
 	order := func(c *onzk.Conn) *election.Election {
 		e, err := election.New(c, election.Config{Election: "demo"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return e
 	}
 	first, _ := nominate(t, quick, "n1")
@@ -334,9 +316,7 @@ func TestAnOrderThatArrivesLateMissesTheNextElection(t *testing.T) {
 	soon(t, held, "the order to end was not sent")
 	first.Resign()
 	<-first.Done()
-	if err := order(quick).Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, order(quick).Delete(t.Context()))
 	next, _ := nominate(t, quick, "n2")
 	wait(t, next, election.Leading)
 	w.Free()

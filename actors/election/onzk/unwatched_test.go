@@ -27,9 +27,7 @@ func TestAConnectionWithoutWatchesComesBack(t *testing.T) {
 		// What it has watched changes for the last time, and nobody here wants to know.
 		leader.Resign()
 		<-leader.Done()
-		if err := leader.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, leader.Delete(t.Context()))
 		session := conn.Contact().Get().Session
 		way.Mend(true) // breaks the connection
 		time.Sleep(time.Minute)
