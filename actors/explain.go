@@ -145,8 +145,8 @@ func next(i ItemStatus) string {
 		return fmt.Sprintf("%s comes, or takes items, or has room; or \"coordd unpin %s\" "+
 			"is said", i.Pinned, i.ID)
 	case CauseNoRoom:
-		text := "a member with room for it is started, one gets a larger --capacity, or items are " +
-			"removed"
+		text := "a member with room for it is started, one gets a larger --capacity, or items " +
+			"are removed"
 		if i.Member != "" {
 			text += ", or " + i.Member + " is back"
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Limits of the settings, which are Consul's own but for MinTTL: a setting outside is refused before
-// Consul is asked. Consul's servers have a floor of their own for the TTL, session_ttl_min, 10 s by
-// default: what they refuse ends a member at its start.
+// Limits of the settings, which are Consul's own but for MinTTL: a setting outside is refused
+// before Consul is asked. Consul's servers have a floor of their own for the TTL, session_ttl_min,
+// 10 s by default: what they refuse ends a member at its start.
 const (
 	MinTTL       = 2 * time.Second
 	MaxTTL       = 24 * time.Hour
@@ -136,8 +136,8 @@ type Config struct {
 
 	// TTL of the Consul session: 2 s to 24 h, 10 s by default. Consul's servers refuse less than
 	// their session_ttl_min, which is 10 s by default: then Run ends with [ErrInvalid]. Consul ends
-	// a session that nobody renews after once to twice its TTL; so long it takes until a lost member
-	// is noticed that has no check.
+	// a session that nobody renews after once to twice its TTL; so long it takes until a lost
+	// member is noticed that has no check.
 	TTL time.Duration
 	// Lease is how long this member counts on a renewal: 2 s to the TTL, which is the default. When
 	// it is noticed that a member is lost, its items wait for its lease; and a silence of Consul's

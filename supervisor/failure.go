@@ -225,7 +225,8 @@ func (l *loop) logFailure(cause Cause, more ...any) {
 
 // attrs are what the log says of a failure: of a panic also its stack.
 func (c Cause) attrs() []any {
-	attrs := []any{"path", c.Path, "incarnation", c.Incarnation, "kind", string(c.Kind), "err", c.Err}
+	attrs := []any{"path", c.Path, "incarnation", c.Incarnation, "kind", string(c.Kind), "err",
+		c.Err}
 	if p, ok := c.Err.(*PanicError); ok {
 		attrs = append(attrs, "stack", string(p.Stack))
 	}

@@ -87,8 +87,8 @@ func (m *Member) Stop() {
 }
 
 // Lose is the loss of its machine: Consul hears nothing of it any more, and its work is told to end
-// at once; Lose returns when it has. Others take over when Consul has noticed, by the member's health
-// check, and its lease is over: within 19 s with the usual settings.
+// at once; Lose returns when it has. Others take over when Consul has noticed, by the member's
+// health check, and its lease is over: within 19 s with the usual settings.
 func (m *Member) Lose() {
 	m.CutOff()
 	m.Stop()

@@ -38,7 +38,8 @@ func (a *app) print(show func(w *bytes.Buffer) error) error {
 	return err
 }
 
-// stateColours are those of the states in which something is wrong or under way. What runs has none.
+// stateColours are those of the states in which something is wrong or under way. What runs has
+// none.
 var stateColours = map[string]string{
 	string(actors.ItemLooping): red, string(actors.ItemQuarantined): red,
 	string(actors.ItemFree): red, string(actors.ItemWaiting): yellow,

@@ -98,7 +98,8 @@ items that do not simply run; "coordd explain ITEM" says since when an item is w
 func (a *app) nameUnknown(asked, there []string) {
 	for _, id := range asked {
 		if !slices.Contains(there, id) {
-			fmt.Fprintf(a.lines, "%s: no member %q is registered, and none that is gone has items.%s\n",
+			fmt.Fprintf(a.lines,
+				"%s: no member %q is registered, and none that is gone has items.%s\n",
 				a.path, id, question(id, there))
 		}
 	}

@@ -21,9 +21,9 @@ type Orders struct {
 	// Drained says of each drained member until when it gives up its items within the move budget;
 	// then it gives up all that are left at once. Zero: the budget holds without end.
 	Drained map[string]time.Time
-	// By says who gave an order, or took it back, by its name: its key without [Keys.Control]. Those
-	// to freeze, to drain and to restart say it themselves. [Signature] says it of the others, as
-	// long as its operator's transaction is the last one.
+	// By says who gave an order, or took it back, by its name: its key without [Keys.Control].
+	// Those to freeze, to drain and to restart say it themselves. [Signature] says it of the
+	// others, as long as its operator's transaction is the last one.
 	By map[string]string
 	// At says when the orders to freeze and to drain were given, likewise, by the clock of who gave
 	// them.

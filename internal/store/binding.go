@@ -118,8 +118,8 @@ func (b *Binding) Choose(ctx context.Context) (check string, wait time.Time) {
 			"does not pass on what is below /v1/agent/")
 		return "", time.Time{}
 	case c.ID != "" && late:
-		b.say("the agent does not bring it into Consul's catalog: it may be about to leave, or not " +
-			"reach Consul's servers, or be of another datacenter; its log says which")
+		b.say("the agent does not bring it into Consul's catalog: it may be about to leave, or " +
+			"not reach Consul's servers, or be of another datacenter; its log says which")
 		return "", time.Time{}
 	default:
 		return c.ID, time.Time{}

@@ -136,8 +136,8 @@ func (c call) status(code int, body string) error {
 		return fail(ErrSessionGone, false, said+"; open a new session")
 	case code == http.StatusInternalServerError && strings.Contains(body, "Invalid Session TTL"):
 		return fail(ErrInvalid, false,
-			said+"; choose a TTL in the range the server names: its floor is the session_ttl_min of "+
-				"Consul's servers, 10s by default")
+			said+"; choose a TTL in the range the server names: its floor is the session_ttl_min "+
+				"of Consul's servers, 10s by default")
 	case code == http.StatusInternalServerError && c.op == "session create" &&
 		(strings.Contains(body, "Missing check") || strings.Contains(body, "is in critical state")):
 		return &callError{kind: ErrUnreachable, op: c.String(), text: said, cause: ErrNoCheck}

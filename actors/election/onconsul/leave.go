@@ -159,8 +159,8 @@ func (b *backend) leaveOps(m candidacy, s candidateSnapshot) (ops []store.Op) {
 		// further Take can win.
 		ops = append(ops, b.keys.sameTerm(s.snapshot))
 	}
-	// Both deletions hold as well where the key has gone with the session. The condition on the term
-	// is then the one that counts: the duty has ended, and nobody has led since.
+	// Both deletions hold as well where the key has gone with the session. The condition on the
+	// term is then the one that counts: the duty has ended, and nobody has led since.
 	if m.owns(s.leader) || mutations.Broken("left-for-another") {
 		ops = append(ops, store.DeleteCAS(b.keys.leader(), s.leader.ModifyIndex),
 			b.keys.releaseTerm(s.snapshot, m.values.released))
