@@ -43,11 +43,11 @@ type Assigner struct {
 	unread      map[string]*aside          // members whose words are to be read
 	unreadNotes aside                      // set while the notes could not be read
 	notesFailed int                        // how often in a row
-	resets      int                        // of Consul, that absences were begun anew for
+	resets      int                        // of Consul's data, for which absences began anew
 	inherited   bool                       // what the last leader has noted was read
 	handed      map[string]protocol.Waited // by it
-	// noted is the leader state as it was read or written last, by its index; notedKnown: that is
-	// so.
+	// noted is the leader state as it was read or written last, and notedIndex its index. They
+	// count only while notedKnown is set.
 	noted      protocol.LeaderState
 	notedIndex uint64
 	notedKnown bool
@@ -63,7 +63,7 @@ type Assigner struct {
 	foreign    map[string]*aside // sessions that have locked records of several members
 	asideAt    time.Time         // when it was said last that something is left aside
 	again      time.Time         // not to be drafted before: something was refused
-	quiet      time.Time         // the last change of what says where items are to be
+	quiet      time.Time         // the last change of anything that decides where items go
 	heeded     heeded            // the states that were taken in last
 	first      time.Time         // the first change that has not been drafted with placing yet
 	sentinelAt uint64            // index of the last empty workload that got its sentinel
