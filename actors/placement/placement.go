@@ -1,14 +1,14 @@
 // Package placement decides which member runs which item.
 //
-// [Compute] is a pure function from members, items and who holds what now to the moves that are
-// needed. It reads no clock, does no I/O, uses no randomness and starts nothing: equal input gives
-// an equal [Plan].
-//
 //	members := []placement.Member{{ID: "n1"}, {ID: "n2"}}
 //	items := []placement.Item{{ID: "a"}, {ID: "b"}}
 //	for _, move := range placement.Compute(members, items).Moves {
 //		fmt.Println(items[move.Item].ID, "goes to", members[move.To.Member()].ID)
 //	}
+//
+// [Compute] is a pure function from members, items and who holds what now to the moves that are
+// needed. It reads no clock, does no I/O, uses no randomness and starts nothing: equal input gives
+// an equal [Plan].
 //
 // Guaranteed, whatever the weights:
 //
