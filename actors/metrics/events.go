@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/coordd/coordd/actors"
@@ -134,8 +135,14 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is that of a [prometheus.Collector].
+// Collect is that of a [prometheus.Collector]. A host's function that panics fails the scrape: no
+// handler recovers in Prometheus' goroutine.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
+	defer func() {
+		if p := recover(); p != nil {
+			out <- prometheus.NewInvalidMetric(buildInfo, fmt.Errorf("a panic (%T)", p))
+		}
+	}()
 	for _, each := range c.counted() {
 		each.Collect(out)
 	}

@@ -2,6 +2,8 @@ package metrics_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/actors"
@@ -31,4 +33,21 @@ func TestAScrapeOfNamesThatAreNoUTF8DoesNotEndTheProcess(t *testing.T) {
 			w.Errorf("%d series of the host's actor", n)
 		}
 	})
+}
+
+// What a host gives to be asked at a scrape is its own code, in a goroutine of Prometheus' own.
+func TestAScrapeOfAHostThatPanicsFailsAndDoesNotEndTheProcess(t *testing.T) {
+	for name, o := range map[string]metrics.Options{
+		"OutputLost": {OutputLost: func() (above, unwritten uint64) { panic("no") }},
+		"Process":    {Process: func() *supervisor.Supervisor { panic(errors.New("no")) }},
+	} {
+		bubble(t, func(w *world) {
+			m := metrics.New()
+			member := w.Start("a", work, func(c *actors.Config) { c.Observer = m })
+			w.registry.MustRegister(m.Collector(member.Coordinator(), o))
+			if _, err := w.registry.Gather(); err == nil || !strings.Contains(err.Error(), "panic") {
+				w.Errorf("%s: %v", name, err)
+			}
+		})
+	}
 }
