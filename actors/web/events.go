@@ -1,11 +1,12 @@
 package web
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -138,13 +139,14 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 	defer alive.Stop()
 	begun := want.known || !want.since.IsZero()
 	for {
-		text := []byte(": still here\n\n")
+		var err error
 		select {
 		case <-r.Context().Done():
 			return
 		case <-s.stopping:
 			return
 		case <-alive.C:
+			_, err = w.Write([]byte(": still here\n\n"))
 		case <-follower.log.Changed():
 			l := follower.log.Take()
 			if !l.known {
@@ -157,19 +159,25 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 				_, want.after = l.After(0)
 				begun = true
 			}
-			if text = frames(events, want, want.after); len(text) == 0 {
-				continue
-			}
+			err = s.tell(r.Context(), w, events, want)
 		}
-		if _, err := w.Write(text); err != nil || flush() != nil {
+		if err != nil || flush() != nil {
 			return
 		}
 	}
 }
 
-// frames are events as they are sent; last is the index of the newest one of all.
-func frames(events []actors.Event, want wanted, last uint64) []byte {
-	var b bytes.Buffer
+// tell sends events, in turns with others: it may be a whole log of them. Nobody's turn lasts while
+// its client takes a piece, and more than a piece is not held for it. The error is the client's.
+func (s *site) tell(ctx context.Context, w io.Writer, events []actors.Event, want wanted) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if err := s.turns.take(ctx); err != nil {
+		return err
+	}
+	defer s.turns.give()
+	b := bufio.NewWriterSize(between{w, s.turns}, listPiece)
 	events = actors.About(events, want.about, want.since)
 	for i, e := range events {
 		data, err := json.Marshal(e)
@@ -178,11 +186,13 @@ func frames(events []actors.Event, want wanted, last uint64) []byte {
 		}
 		switch {
 		case i+1 == len(events):
-			fmt.Fprintf(&b, "id: %d\n", last)
+			fmt.Fprintf(b, "id: %d\n", want.after) // the index of the newest one of all
 		case events[i+1].Index != e.Index:
-			fmt.Fprintf(&b, "id: %d\n", e.Index)
+			fmt.Fprintf(b, "id: %d\n", e.Index)
 		}
-		fmt.Fprintf(&b, "data: %s\n\n", data)
+		if _, err = fmt.Fprintf(b, "data: %s\n\n", data); err != nil {
+			return err
+		}
 	}
-	return b.Bytes()
+	return b.Flush()
 }

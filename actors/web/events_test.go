@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -271,6 +272,65 @@ func TestTheItemsComeInPagesThatLinkToTheNext(t *testing.T) {
 		}
 		if pages != 3 || len(want) > 0 {
 			t.Errorf("%d pages, without %v", pages, want)
+		}
+	})
+}
+
+// pieces is a client that takes everything at once.
+type pieces struct {
+	header http.Header
+	most   atomic.Int64 // of one piece
+	all    atomic.Int64
+}
+
+func (p *pieces) Header() http.Header { return p.header }
+func (p *pieces) WriteHeader(int)     {}
+func (p *pieces) Flush()              {}
+func (p *pieces) Write(b []byte) (int, error) {
+	p.most.Store(max(p.most.Load(), int64(len(b))))
+	p.all.Add(int64(len(b)))
+	return len(b), nil
+}
+
+// Who follows the events from the beginning of the log is told all of it. That costs what a list of
+// them does: turns with others, and no more memory than a piece while the client reads.
+func TestAWholeLogIsToldToItsFollowersInPiecesAndInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := actorstest.New(t)
+		cluster.Start("n1", nil)
+		time.Sleep(5 * time.Second)
+		for i := range 40 {
+			var ids []string
+			for j := range 60 {
+				ids = append(ids, fmt.Sprintf("%s_%d_%d", strings.Repeat("device_group", 10), i, j))
+			}
+			cluster.AddWork(ids...)
+			time.Sleep(3 * time.Second)
+		}
+		s := siteOf(cluster.Operator(), Options{})
+		for range cap(s.turns) {
+			s.turns <- struct{}{} // others are at it
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		client := &pieces{header: http.Header{}}
+		var gone sync.WaitGroup
+		gone.Go(func() {
+			s.handler().ServeHTTP(client, httptest.NewRequestWithContext(ctx, http.MethodGet,
+				"/v1/events?follow&after=0", nil))
+		})
+		time.Sleep(time.Second)
+		if n := client.all.Load(); n > 1<<10 {
+			t.Errorf("while others have all turns %d bytes are made", n)
+		}
+		<-s.turns
+		time.Sleep(time.Second)
+		if all, most := client.all.Load(), client.most.Load(); all < 300<<10 || most > 32<<10 {
+			t.Errorf("%d bytes came, in pieces of up to %d", all, most)
+		}
+		leave()
+		gone.Wait()
+		if len(s.turns) != cap(s.turns)-1 {
+			t.Errorf("%d turns are taken", len(s.turns))
 		}
 	})
 }
