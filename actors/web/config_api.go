@@ -204,9 +204,13 @@ func (c *configSite) get(w http.ResponseWriter, r *http.Request, p params) {
 	}
 }
 
-// entry is what the cache has, or Consul where that is too old.
+// entry is what the cache has, or Consul where that is too old. What the cache has is not copied: a
+// crowd may take its time to read it.
 func (c *configSite) entry(ctx context.Context, key string) (configstore.Entry, error) {
 	if c.store.Fresh() {
+		if e, ok := c.store.Data().Get().Get(key); ok {
+			return e, nil
+		}
 		return c.store.Get(ctx, key)
 	}
 	return c.read(ctx, key)
