@@ -38,6 +38,8 @@ type backend struct {
 	// the token of the leader that was seen last.
 	vacantSince time.Time
 	lastToken   int64
+	// prepared is for the next take; nil: that reads what it needs.
+	prepared *preparation
 	// delayedUntil is until when a lock-delay lasts, as of the last look at the term; zero: none is
 	// known.
 	delayedUntil time.Time

@@ -16,6 +16,9 @@ import (
 type reading struct {
 	// number orders the readings of a connection by their beginning; 0: the node was never read.
 	number uint64
+	// since: a reading with a higher number than that has begun when the node was as it is here. It
+	// is lower than number where an event has told of the change.
+	since  uint64
 	exists bool
 	data   []byte
 	stat   zk.Stat
@@ -103,8 +106,10 @@ func (c *Conn) run(n *sharedWatch) {
 	pause.InitialInterval, pause.MaxInterval, pause.MaxElapsedTime = 50*time.Millisecond,
 		time.Second, 0
 	var armed <-chan zk.Event
+	deleted := uint64(0) // readings before the event that said so; 0: there was none
 	for c.ctx.Err() == nil {
-		r, watch, err := c.read(n, armed == nil)
+		r, watch, err := c.read(n, armed == nil, deleted)
+		deleted = 0
 		if err != nil {
 			if armed == nil && c.unused(n) {
 				return
@@ -124,10 +129,13 @@ func (c *Conn) run(n *sharedWatch) {
 			armed = watch
 		}
 		select {
-		case <-armed: // a change, or the end of the watch
+		case event := <-armed: // a change, or the end of the watch
 			armed = nil
 			if c.unused(n) {
 				return
+			}
+			if event.Type == zk.EventNodeDeleted {
+				deleted = c.readings.Load()
 			}
 		case <-n.reread:
 			if armed == nil && c.unused(n) {
@@ -139,8 +147,13 @@ func (c *Conn) run(n *sharedWatch) {
 }
 
 // read returns the node as it is. If arm is true it also sets a watch and returns its channel; nil:
-// there is nothing to wait for.
-func (c *Conn) read(n *sharedWatch, arm bool) (r reading, watch <-chan zk.Event, err error) {
+// there is nothing to wait for. deleted: after so many readings an event has said that the node was
+// deleted; 0: none has.
+func (c *Conn) read(n *sharedWatch, arm bool, deleted uint64) (r reading, watch <-chan zk.Event,
+	err error) {
+	if deleted > 0 && n.once {
+		return reading{number: c.readings.Add(1), since: deleted}, nil, nil
+	}
 	type answer struct {
 		r     reading
 		watch <-chan zk.Event
@@ -153,7 +166,15 @@ func (c *Conn) read(n *sharedWatch, arm bool) (r reading, watch <-chan zk.Event,
 		a := answer{r: reading{number: c.readings.Add(1)}}
 		var stat *zk.Stat
 		var err error
-		for {
+		a.r.since = a.r.number - 1
+		for gone := deleted > 0; ; gone = false {
+			if gone { // most probably nobody leads yet: one request in place of two
+				a.r.exists, _, a.watch, err = c.zk.ExistsW(path)
+				if err != nil || !a.r.exists {
+					a.r.since = deleted
+					break
+				}
+			}
 			if arm {
 				a.r.data, stat, a.watch, err = c.zk.GetW(path)
 			} else {

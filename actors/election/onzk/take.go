@@ -75,6 +75,17 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 	if me.node == "" || b.conn.session() != me.session {
 		return 0, 0, election.ErrSessionLost
 	}
+	if p := b.prepare(nil); p != nil && p.incarnation == me.incarnation {
+		answers, err := b.sendTake(me, p.root, p.term, p.yields)
+		if err == nil {
+			token, retry = b.taken(me, answers)
+			return token, retry, nil
+		}
+		if !wasRefused(err) {
+			return 0, 0, err
+		}
+		// Something has changed since. Everything is read.
+	}
 	for range attempts {
 		data, root, err := b.conn.zk.Get(b.base)
 		switch {
@@ -108,26 +119,11 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		if wait := b.lockDelay(holder, term); wait > 0 {
 			return 0, wait, nil
 		}
-		ops := []any{
-			&zk.CheckVersionRequest{Path: b.base, Version: root.Version},
-			// The candidate's node is deleted with its session, and by Leave. So a late request
-			// fails here.
-			&zk.CheckVersionRequest{Path: b.path(me.node), Version: -1},
-			&zk.CreateRequest{Path: b.path(leaderNode),
-				Data: encode(leaderRecord{Candidate: me.Candidate}), Acl: b.conn.cfg.ACL,
-				Flags: zk.FlagEphemeral},
-			&zk.SetDataRequest{Path: b.path(termNode), Data: b.conn.term(me.ID),
-				Version: term.Version},
-		}
-		if kept, _, err := b.conn.zk.Exists(b.path(yieldNode)); err != nil {
+		yields, _, err := b.conn.zk.Exists(b.path(yieldNode))
+		if err != nil {
 			return 0, 0, err
-		} else if kept {
-			ops = append(ops, &zk.DeleteRequest{Path: b.path(yieldNode), Version: -1})
 		}
-		if mutations.Broken("take-unchecked") {
-			ops[1] = ops[0]
-		}
-		answers, err := b.conn.zk.Multi(ops...)
+		answers, err := b.sendTake(me, root.Version, term.Version, yields)
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			if err := b.removeStrangersLeader(me, term); err != nil {
@@ -151,21 +147,56 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		case err != nil:
 			return 0, 0, err
 		}
-		// The leader's node is now this candidacy's: the transaction has checked the candidate's
-		// own node, which goes with its session. The token is the creation zxid of the leader's
-		// node. It is the zxid of the transaction, which the term has as that of its last change.
-		written := answers[termWrite].Stat
-		if b.conn.session() != me.session {
-			return 0, b.conn.timeout() / 10, nil // it has ended since
-		}
-		b.update(func(now *candidacy) {
-			if now.node == me.node {
-				now.taken, now.termVersion, now.token = true, written.Version, written.Mzxid
-			}
-		})
-		return uint64(written.Mzxid), 0, nil
+		token, retry = b.taken(me, answers)
+		return token, retry, nil
 	}
 	return 0, 0, errChanged
+}
+
+// sendTake takes the leadership by the versions of the election's node and of the term. yields:
+// there is an order to hand over, which is carried out by that.
+func (b *backend) sendTake(me candidacy, root, term int32, yields bool) ([]zk.MultiResponse, error) {
+	ops := []any{
+		&zk.CheckVersionRequest{Path: b.base, Version: root},
+		// The candidate's node is deleted with its session, and by Leave. So a late request fails
+		// here.
+		&zk.CheckVersionRequest{Path: b.path(me.node), Version: -1},
+		&zk.CreateRequest{Path: b.path(leaderNode),
+			Data: encode(leaderRecord{Candidate: me.Candidate}), Acl: b.conn.cfg.ACL,
+			Flags: zk.FlagEphemeral},
+		&zk.SetDataRequest{Path: b.path(termNode), Data: b.conn.term(me.ID), Version: term},
+	}
+	if yields {
+		ops = append(ops, &zk.DeleteRequest{Path: b.path(yieldNode), Version: -1})
+	}
+	if mutations.Broken("take-unchecked") {
+		ops[1] = ops[0]
+	}
+	return b.conn.zk.Multi(ops...)
+}
+
+// wasRefused tells whether a condition of a take did not hold.
+func wasRefused(err error) bool {
+	return errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion) ||
+		errors.Is(err, zk.ErrNotEmpty) || errors.Is(err, zk.ErrNoNode)
+}
+
+// taken records a take that has succeeded. The leader's node is now this candidacy's: the
+// transaction has checked the candidate's own node, which goes with its session. The token is the
+// creation zxid of the leader's node. It is the zxid of the transaction, which the term has as that
+// of its last change.
+func (b *backend) taken(me candidacy, answers []zk.MultiResponse) (token uint64,
+	retry time.Duration) {
+	written := answers[termWrite].Stat
+	if b.conn.session() != me.session {
+		return 0, b.conn.timeout() / 10 // it has ended since
+	}
+	b.update(func(now *candidacy) {
+		if now.node == me.node {
+			now.taken, now.termVersion, now.token = true, written.Version, written.Mzxid
+		}
+	})
+	return uint64(written.Mzxid), 0
 }
 
 // removeStrangersLeader removes a leader node that a stranger created and that no session's end

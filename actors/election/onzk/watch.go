@@ -71,6 +71,7 @@ type queuePosition struct {
 	handOverTo   string
 	handOverNode string // that candidate's node
 	holdBack     time.Duration
+	prepared     *preparation // for a take; nil: nothing is known
 	err          error
 }
 
@@ -139,6 +140,7 @@ func (w *watcher) wait(ctx context.Context) bool {
 	case <-w.b.wakeWatch:
 	case w.position = <-w.listed:
 		w.listing = false
+		w.b.prepare(w.position.prepared)
 		if w.position.err == nil {
 			w.followPredecessor(w.position.predecessor)
 		} else {
@@ -308,7 +310,7 @@ func (w *watcher) positionKnown(me candidacy, own, leader reading, now time.Time
 		l.nodeVersion == own.stat.Version &&
 		!(before.number != 0 && !before.exists)
 	if current && !leader.exists && (l.predecessor == "" || l.handOverTo == me.ID) &&
-		l.number < leader.number {
+		l.number <= leader.since {
 		// A candidate of higher priority may have come, and the hand-over may have changed.
 		current = false
 	}
@@ -321,7 +323,10 @@ func (w *watcher) positionKnown(me candidacy, own, leader reading, now time.Time
 	}
 	w.listing = true
 	// The channel has room: one listing at a time is under way.
-	w.b.conn.spawn("the list of candidates", func() { w.listed <- w.b.list(me, own.stat.Version) })
+	ready := w.prepares(leader)
+	w.b.conn.spawn("the list of candidates", func() {
+		w.listed <- w.b.list(me, own.stat.Version, ready)
+	})
 	return false
 }
 
@@ -342,8 +347,8 @@ func (w *watcher) turn(me candidacy, vacant, now time.Time) bool {
 	return true
 }
 
-// list finds this candidate's position in the queue.
-func (b *backend) list(me candidacy, seen int32) queuePosition {
+// list finds this candidate's position in the queue. ready is what a take would need beside it.
+func (b *backend) list(me candidacy, seen int32, ready <-chan *preparation) queuePosition {
 	got := make(chan queuePosition, 1)
 	err := b.conn.call(b.conn.ctx, func() error {
 		l := queuePosition{number: b.conn.readings.Add(1), node: me.node, nodeVersion: seen}
@@ -398,6 +403,9 @@ func (b *backend) list(me candidacy, seen int32) queuePosition {
 					l.holdBack = y.holdBack(b.conn.cfg.HoldBack)
 				}
 			}
+		}
+		if l.prepared = <-ready; l.prepared != nil {
+			l.prepared.yields = slices.Contains(children, yieldNode)
 		}
 		got <- l
 		return nil
