@@ -13,11 +13,7 @@ import (
 // used so far. Times by the clock depend on what else a machine does, these hardly. Where there is
 // no /proc the servers' is left out.
 func cpuTime() time.Duration {
-	var own syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
-		return 0
-	}
-	used := time.Duration(own.Utime.Nano() + own.Stime.Nano())
+	used := ownTime()
 	lists, _ := filepath.Glob("/proc/self/task/*/children") // a bad pattern is the only error
 	for _, list := range lists {
 		pids, err := os.ReadFile(list)
@@ -29,6 +25,15 @@ func cpuTime() time.Duration {
 		}
 	}
 	return used
+}
+
+// ownTime is the part of this process.
+func ownTime() time.Duration {
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return 0
+	}
+	return time.Duration(own.Utime.Nano() + own.Stime.Nano())
 }
 
 // tick is the unit of /proc/<pid>/stat.
