@@ -181,8 +181,10 @@ func helpCommand() *cobra.Command {
 // usageTemplate is cobra's own with the flags wrapped, in the order in which they were
 // defined, and without what says nothing.
 const usageTemplate = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}{{if
-  .HasExample}}
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}{{if .Aliases}}
+
+Other names:
+  {{range $n, $name := .Aliases}}{{if $n}}, {{end}}{{$name}}{{end}}{{end}}{{if .HasExample}}
 
 Examples:
 {{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$all := .Commands}}{{if

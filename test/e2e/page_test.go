@@ -79,15 +79,17 @@ func TestThePageShowsATakeOverWithItsCause(t *testing.T) {
 	}
 	b.accessible()
 
-	for _, order := range [][]string{{"freeze"}, {"drain", "n2"}} {
+	for _, order := range [][]string{{"freeze"}, {"drain", "n2", "--deadline", "10m"}} {
 		stdout, stderr, code := once(t, append(order, "--service", "coordd", "--consul",
 			consul)...)
 		if code != 0 {
 			t.Fatalf("%v: %d %s%s", order, code, stdout, stderr)
 		}
 	}
-	b.waits("frozen and drained are at the top", `(t => /Frozen by .+@.+ at [0-9:]+: nothing/.test(t) &&
-		t.includes("n2 is drained"))(document.querySelector("#wrong").innerText)`)
+	b.waits("frozen and drained are at the top, by whom and since when", `(t =>
+		/Frozen by .+@.+ at [0-9:]+: nothing/.test(t) &&
+		/n2 is drained by .+@.+ at [0-9:]+: .* which are given up at once at [0-9:]+\./.test(t)
+		)(document.querySelector("#wrong").innerText)`)
 	b.waits("the timeline says by whom",
 		`/Frozen: .*, by /.test(document.querySelector("#timeline").innerText)`)
 }
