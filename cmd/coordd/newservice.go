@@ -43,6 +43,21 @@ func newService(ctx context.Context, o *actors.Operator, service string) string 
 	return said + ": " + didYouMean(best)
 }
 
+// nameUnused says on standard error that nobody uses a service that was looked at, if others are
+// used: its name may be a slip.
+func (a *app) nameUnused(ctx context.Context, o *actors.Operator, status actors.Status) {
+	if len(status.Members)+len(status.Absent)+status.Work.Total > 0 {
+		return
+	}
+	others, err := o.Services(ctx)
+	if err != nil || !slices.ContainsFunc(others, func(name string) bool {
+		return name != status.Service
+	}) {
+		return
+	}
+	a.warnOfNew(newService(ctx, o, status.Service))
+}
+
 // warnOfNew says it on standard error, once the work is written.
 func (a *app) warnOfNew(said string) {
 	if said != "" {

@@ -84,6 +84,7 @@ one line of JSON. It then ends with 0, whatever is wrong.`,
 			if err != nil {
 				return err
 			}
+			a.nameUnused(ctx, o, status)
 			switch {
 			case asJSON:
 				err = printJSON(a.out, status)
