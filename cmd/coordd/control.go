@@ -58,8 +58,7 @@ func (a *app) orderCommands(s *serviceFlags) []*cobra.Command {
 
 // steerCommands are the commands that steer a service.
 func (a *app) steerCommands() []*cobra.Command {
-	return append(a.orderCommands(nil), a.pinsCommand(), a.planCommand(),
-		a.moveCommand(), a.restartCommand(), a.controlCommand())
+	return append(a.orderCommands(nil), a.moveCommand(), a.restartCommand(), a.controlCommand())
 }
 
 // controlCommand is how the orders were given before each had a command of its own.

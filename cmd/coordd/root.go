@@ -141,8 +141,10 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 	root.Flags().Bool("version", false, "Print what \"coordd version\" prints.")
 	a.configFlag(root.PersistentFlags())
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddGroup(&cobra.Group{ID: "members", Title: "Members:"}, &cobra.Group{ID: "operators",
-		Title: "Operators:"}, &cobra.Group{ID: "other", Title: "Other:"})
+	root.AddGroup(&cobra.Group{ID: "members", Title: "Run members:"},
+		&cobra.Group{ID: "looks", Title: "See what there is:"},
+		&cobra.Group{ID: "changes", Title: "Change it:"},
+		&cobra.Group{ID: "other", Title: "Other:"})
 	root.SetHelpCommand(helpCommand())
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
@@ -151,9 +153,10 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		}
 	}
 	add("members", a.runCommand(), a.electCommand(), a.devCommand())
-	add("operators", a.statusCommand(), a.membersCommand(), a.itemsCommand(), a.explainCommand(),
-		a.eventsCommand(), a.locateCommand(), a.workCommand(), a.configCommand(), a.verifyCommand())
-	add("operators", a.steerCommands()...)
+	add("looks", a.statusCommand(), a.membersCommand(), a.itemsCommand(), a.explainCommand(),
+		a.eventsCommand(), a.locateCommand(), a.pinsCommand(), a.planCommand(), a.verifyCommand())
+	add("changes", a.workCommand(), a.configCommand())
+	add("changes", a.steerCommands()...)
 	add("other", a.devconsulCommand(), a.versionCommand())
 	a.completeServices(root)
 	return root
