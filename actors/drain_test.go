@@ -113,3 +113,49 @@ func TestADrainGoesOnBesideWorkThatDoesNotStop(t *testing.T) {
 		}
 	})
 }
+
+// Work that is told to stop is stopping since then, however long it has run.
+func TestWorkIsStoppingSinceItWasTold(t *testing.T) {
+	run(t, func(c *cluster) {
+		op := c.operator()
+		over := make(chan struct{})
+		defer close(over)
+		c.addWork(c.items(2)...)
+		for _, id := range []string{"n1", "n2"} {
+			c.start(id, func(cfg *actors.Config) {
+				work := cfg.Work
+				cfg.Work = func(ctx context.Context, item actors.Item) error {
+					err := work(ctx, item)
+					if id == "n1" {
+						<-over
+					}
+					return err
+				}
+			})
+		}
+		c.await("2 items run", 2*time.Minute, c.balanced(2))
+		item := c.itemsOf("n1")[0]
+		time.Sleep(time.Hour)
+		told := time.Now()
+		if err := op.Drain(c.t.Context(), "n1"); err != nil {
+			c.t.Fatal(err)
+		}
+		for range 30 {
+			time.Sleep(time.Second)
+			e, err := op.Explain(c.t.Context(), item)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if e.State != actors.ItemRunning && e.State != actors.ItemStopping {
+				c.t.Fatalf("it is %s", e.State)
+			}
+			if !e.Since.IsZero() && e.Since.Sub(told).Abs() > 3*time.Second {
+				c.t.Fatalf("%s since %v, and was told to stop at %v", e.State, e.Since, told)
+			}
+		}
+		e, err := op.Explain(c.t.Context(), item)
+		if err != nil || e.State != actors.ItemStopping || e.Since.IsZero() {
+			c.t.Errorf("after half a minute: %+v, %v", e.ItemStatus, err)
+		}
+	})
+}

@@ -182,6 +182,9 @@ func (v *view) assigned(key keyView) ItemStatus {
 			i.Why = key.Member + " is leaving"
 		}
 		i.report(report)
+		if report.State != protocol.WorkStopping {
+			i.Since = time.Time{} // it has not told yet
+		}
 	case inherited && ack.Session == m.session && !ack.Clear:
 		i.State, i.Cause = ItemWaiting, CausePredecessor
 		i.Why = "a former process of " + key.Member + " may still work on it"

@@ -320,6 +320,23 @@ func compare(t *testing.T, now time.Time, got, want actors.ItemStatus, until tim
 	}
 }
 
+// What a member told of an item before it was to give it up says not since when it is to.
+func TestAnItemThatLoopedIsNotStoppingSinceThen(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		d.lock("leader", "n1")
+		d.lock("members/n1", "alive")
+		d.put("workload/w", "")
+		d.put("assignments/n1/w", `{"s":"rel","why":"drain"}`)
+		d.told("n1", map[string]int{"crash-looping": 1}, protocol.WorkReport{ID: "w",
+			State: "crash-looping", Since: time.Now().Add(-time.Hour), Restarts: 7})
+		e, err := d.op.Explain(t.Context(), "w")
+		d.must(err)
+		if e.State != actors.ItemStopping || !e.Since.IsZero() || e.Restarts != 7 {
+			t.Errorf("%s since %v, %d restarts", e.State, e.Since, e.Restarts)
+		}
+	})
+}
+
 // One more member of the same size is no help to an item that is heavier than that.
 func TestAnItemThatIsTooHeavySaysSo(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {

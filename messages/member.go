@@ -161,8 +161,8 @@ func (p WorkPhase) String() string {
 // Holding is one item that this member works on or has not released yet.
 type Holding struct {
 	Phase WorkPhase
-	Token uint64 // fencing token of the work
-	Since time.Time
+	Token uint64    // fencing token of the work
+	Since time.Time // of its start, or of when it was told to stop
 }
 
 // Holdings is what the workers say.

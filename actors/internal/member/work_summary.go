@@ -40,7 +40,7 @@ func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 			at := in.describe(&r, h)
 			next = actor.Earliest(next, at)
 		case held || key.Releasing:
-			r.State, r.Since, r.Token = protocol.WorkStopping, h.Since, h.Token
+			r.State, r.Since, r.Token = protocol.WorkStopping, h.Since.UTC(), h.Token
 		case waits && key.CreateIndex < in.member.Index:
 			r.State = protocol.WorkWaiting
 		default:

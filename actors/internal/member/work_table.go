@@ -35,9 +35,9 @@ func newWorkTable() *workTable {
 type job struct {
 	phase   messages.WorkPhase
 	token   uint64
-	session string // under whose registration it was started
-	restart uint64 // the order to restart it that it was started after
-	since   time.Time
+	session string    // under whose registration it was started
+	restart uint64    // the order to restart it that it was started after
+	since   time.Time // its start, and when it was told to stop
 	handle  *supervisor.Handle
 	changes *itemChanges // nil: it is not told of any
 	// final: the work was stopped to be given up. It is released, even when the

@@ -207,7 +207,7 @@ func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s 
 func (a *WorkerManager) stop(ids []string) {
 	for _, id := range ids {
 		j := a.table.items[id]
-		j.phase = messages.Stopping
+		j.phase, j.since = messages.Stopping, time.Now()
 		j.handle.Stop()
 		a.Log.Debug("work-stopping", "item", id, "token", j.token)
 	}
