@@ -41,12 +41,19 @@ func TestTablesShowNothingThatATerminalObeys(t *testing.T) {
 		s := actors.Status{
 			Service: x, Leader: &actors.StatusLeader{ID: x, Epoch: 7}, Drained: []string{x},
 			Strange: []string{x},
-			Members: []actors.StatusMember{{ID: x, Address: x, Status: x}},
-			Absent:  []actors.StatusMember{{ID: x, Status: "gone"}},
+			Orders: []actors.StatusOrder{{Kind: "freeze", By: x}, {Kind: "drain", Member: x,
+				By: x}},
+			Members: []actors.StatusMember{{ID: x, Address: x, Status: x, Zone: x, Version: x,
+				WorkVersion: x}},
+			Absent: []actors.StatusMember{{ID: x, Status: "gone"}},
 		}
 		var b bytes.Buffer
 		must(t, printStatus(&b, s))
-		plainLines(t, "status", b.Bytes(), 9)
+		plainLines(t, "status", b.Bytes(), 10)
+
+		b.Reset()
+		must(t, printMembers(&b, s, true))
+		plainLines(t, "members", b.Bytes(), 3)
 
 		b.Reset()
 		who := election.Candidate{ID: x, Name: x, Address: x}
