@@ -87,8 +87,9 @@ func TestStatusSaysWhoLeadsWhoIsThereAndWhoHasWhat(t *testing.T) {
 		for _, w := range []string{"a", "b", "c", "d", "e"} {
 			d.put("workload/"+w, "")
 		}
-		d.must(d.op.Freeze(t.Context()))
-		d.must(d.op.Drain(t.Context(), "n2"))
+		ann := d.op.As("ann@desk")
+		d.must(ann.Freeze(t.Context()))
+		d.must(ann.Drain(t.Context(), "n2"))
 		d.must(d.op.Pin(t.Context(), "a", "n1"))
 
 		status, holders, _, err := d.op.Look(t.Context())
@@ -108,7 +109,9 @@ func TestStatusSaysWhoLeadsWhoIsThereAndWhoHasWhat(t *testing.T) {
 			`"states":{"free":1,"owned":2,"stopping":1,"waiting":1}},` +
 			`"absent":[{"id":"n7","address":"","status":"gone","items":1,` +
 			`"states":{"waiting":1}}],` +
-			`"frozen":true,"drained":["n2"],"pins":1,"problems":[{"kind":"waiting",` +
+			`"frozen":true,"drained":["n2"],"orders":[{"kind":"freeze","by":"ann@desk",` +
+			`"at":"2000-01-01T00:00:00Z"},{"kind":"drain","member":"n2","by":"ann@desk",` +
+			`"at":"2000-01-01T00:00:00Z"}],"pins":1,"problems":[{"kind":"waiting",` +
 			`"text":"1 item waits (d): n7 is gone, and an operator has frozen the assignments: ` +
 			`\"coordd thaw\"","count":1,"items":["d"]},` +
 			`{"kind":"free","text":"1 item is free (e): an operator has frozen the assignments: ` +
