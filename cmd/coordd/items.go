@@ -50,7 +50,9 @@ items that do not simply run; "coordd explain ITEM" says since when an item is w
 			if err != nil {
 				return err
 			}
-			a.nameUnused(ctx, o, status)
+			if !asJSON {
+				a.nameUnused(ctx, o, status)
+			}
 			a.nameUnknown(members, memberIDs(status))
 			missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 				return slices.ContainsFunc(items, func(i actors.ItemStatus) bool {
@@ -230,7 +232,9 @@ long it works on without Consul, and COORDD is the version of coordd.`,
 			if err != nil {
 				return err
 			}
-			a.nameUnused(ctx, o, status)
+			if !asJSON {
+				a.nameUnused(ctx, o, status)
+			}
 			if asJSON {
 				return printJSON(a.out, append(status.Members, status.Absent...))
 			}

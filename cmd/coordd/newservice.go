@@ -44,7 +44,8 @@ func newService(ctx context.Context, o *actors.Operator, service string) string 
 }
 
 // nameUnused says on standard error that nobody uses a service that was looked at, if others are
-// used: its name may be a slip.
+// used: its name may be a slip. It is for people: a program that asks for JSON may well ask for a
+// service that begins.
 func (a *app) nameUnused(ctx context.Context, o *actors.Operator, status actors.Status) {
 	if len(status.Members)+len(status.Absent)+status.Work.Total > 0 {
 		return

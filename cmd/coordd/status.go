@@ -84,7 +84,9 @@ one line of JSON. It then ends with 0, whatever is wrong.`,
 			if err != nil {
 				return err
 			}
-			a.nameUnused(ctx, o, status)
+			if !asJSON {
+				a.nameUnused(ctx, o, status)
+			}
 			switch {
 			case asJSON:
 				err = printJSON(a.out, status)

@@ -31,8 +31,8 @@ func TestBadUsageIsOneClearLineAndExitCode2AndReachesNobody(t *testing.T) {
 		{"run --id n1 extra", []string{"extra"}},
 		{"run --id a/b", []string{`"a/b"`, "slash"}},
 		{"run --id n1 --service x/", []string{`"x/"`, "slash"}},
-		{"run --id n1 --ttl 5s", []string{"ttl 5s", "10s", "24h"}},
-		{"run --id n1 --ttl 48h", []string{"ttl 48h", "10s", "24h"}},
+		{"run --id n1 --ttl 1s", []string{"ttl 1s", "2s", "24h"}},
+		{"run --id n1 --ttl 48h", []string{"ttl 48h", "2s", "24h"}},
 		{"run --id n1 --lock-delay 2m", []string{"lock-delay 2m", "0s", "1m"}},
 		{"run --id n1 --grace 1s", []string{"grace 1s", "10s"}},
 		{"run --id n1 --lease 1s", []string{"lease 1s", "2s", "10s"}},
@@ -78,8 +78,8 @@ func TestBadUsageIsOneClearLineAndExitCode2AndReachesNobody(t *testing.T) {
 		p.forget()
 	}
 	// The same address is asked by a command that is right: the count is worth something.
-	if _, stderr, code := once(t, "status", "--service", "nobody", "--consul", p.addr); code != 1 ||
-		stderr != "" {
+	if _, stderr, code := once(t, "status", "--service", "nobody", "--consul", p.addr,
+		"--json"); code != 1 || stderr != "" {
 		t.Errorf("status of a service that nobody leads: exit code %d: %s", code, stderr)
 	}
 	if seen, _, _ := p.count(); len(seen) == 0 {
