@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,7 @@ func New(cfg Config) (*Coordinator, error) {
 	base := actor.NewBase(cfg.settings(), s, log)
 	c := &Coordinator{cfg: cfg, base: base, cells: newCells(base)}
 	c.cells.capacity.Set(cfg.Capacity)
+	c.cells.tags.Set(slices.Clone(cfg.Tags))
 	if c.routes, err = routing.New(routing.Config{Service: cfg.Service, Client: cfg.Client,
 		Consul: cfg.Consul, MaxAge: max(cfg.Bounds().StopsWithin, routing.MinMaxAge),
 		Observer: cfg.Observer, Logger: cfg.Logger.With(slog.String("member", cfg.ID)),

@@ -1,6 +1,7 @@
 package actors_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -112,6 +113,53 @@ func TestTheTagsOfAnInstanceSayWhoLeadsAndWhoIsDrained(t *testing.T) {
 		c.kill(c.leader())
 		c.awaitLeader(time.Minute)
 	})
+}
+
+// A host's own tags stand beside coordd's, and change while the member runs, without a new session.
+func TestTheTagsOfAHostStandBesideOurs(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork(c.items(2)...)
+		m := c.start("n1", func(cfg *actors.Config) { cfg.Tags = []string{"edge", "eu"} })
+		c.await("they are shown", 20*time.Second, func() bool {
+			return m.c.Session().Get().Check != "" &&
+				slices.Equal(c.instanceOf("n1").Tags, []string{"leader", "edge", "eu"})
+		})
+		if err := m.c.SetTags("edge", "leader"); !errors.Is(err, actors.ErrConfig) {
+			t.Errorf("a tag of ours: %v", err)
+		}
+		if err := m.c.SetTags("core"); err != nil {
+			t.Error(err)
+		}
+		c.awaitTagged(16*time.Second, "core", "n1")
+		c.awaitTagged(0, "edge")
+		c.awaitLeader(0)
+		if err := m.c.SetTags(); err != nil {
+			t.Error(err)
+		}
+		c.awaitTagged(16*time.Second, "core")
+		c.oneSession()
+	})
+}
+
+func TestATagIsAPlainText(t *testing.T) {
+	many := make([]string, actors.MostTags+1)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	for _, bad := range [][]string{{""}, {"a", "a"}, {"Leader"}, {"draining"}, {" a"}, {"a\n"},
+		{"\xff"}, {strings.Repeat("a", actors.MostTagBytes+1)}, many} {
+		if err := actors.CheckTags(bad); err == nil {
+			t.Errorf("%.60q are taken", bad)
+		}
+		cfg := actors.Config{Service: "demo", ID: "n1", Tags: bad}
+		if err := cfg.Validate(); !errors.Is(err, actors.ErrConfig) {
+			t.Errorf("settings with %.60q: %v", bad, err)
+		}
+	}
+	fine := []string{"traefik.http.routers.x.rule=Host(`a.b`)", "v1.2", "ä", "leaders"}
+	if err := actors.CheckTags(fine); err != nil {
+		t.Error(err)
+	}
 }
 
 // A leader whose duty waits for its predecessor's lease is not shown as the leader before.

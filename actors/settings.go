@@ -128,6 +128,10 @@ type Config struct {
 	// each: so a rollout does not move them to where they would have to leave again. Empty: it does
 	// not say; where nobody does, loads stay even in a rollout.
 	WorkVersion string
+	// Tags are tags of this member's instance in Consul's catalog, beside those that coordd gives it
+	// (leader, draining): at most [MostTags]. TAG.SERVICE.service.consul is those with a tag.
+	// SetTags changes them.
+	Tags []string
 	// PublishItems adds the items that this member runs to the metadata of its instance in Consul's
 	// catalog: their count, and as many ids as fit into 4 KB, as they were up to 30 s ago.
 	PublishItems bool
@@ -362,6 +366,9 @@ func (c Config) Validate() error {
 	}
 	if d.KeepItems > protocol.MaxKeep {
 		bad("keep-items %v: give at most %v", d.KeepItems, protocol.MaxKeep)
+	}
+	if err := CheckTags(d.Tags); err != nil {
+		bad("%v", err)
 	}
 	if d.Backend != BackendNone && d.Backend != BackendConsul {
 		bad("backend %q: give none or consul", d.Backend)

@@ -15,7 +15,8 @@ import (
 // cells are the states and mailboxes of one member: all that its actors share.
 // They outlive every incarnation of every actor.
 type cells struct {
-	capacity    *messages.State[uint64] // the host's own wish
+	capacity    *messages.State[uint64]   // the host's own wish
+	tags        *messages.State[[]string] // likewise
 	session     *messages.State[messages.Session]
 	check       *messages.State[messages.Check]
 	record      *messages.State[member.OwnRecord]
@@ -39,6 +40,7 @@ type cells struct {
 func newCells(b *actor.Base) *cells {
 	return &cells{
 		capacity:    messages.NewState(uint64(0)),
+		tags:        messages.NewState([]string(nil)),
 		session:     messages.NewState(messages.Session{}),
 		check:       messages.NewState(messages.Check{}),
 		record:      messages.NewState(member.OwnRecord{}),
@@ -98,7 +100,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	if b.CheckTTL > 0 { // before the session, so that the check passes until that has ended
 		instance, told := member.NewInstance(b), member.Told{Session: session,
 			Membership: membership, Leadership: leadership, Plan: c.plan.Reader(),
-			Assignments: c.assignments.Reader(), Holdings: holdings}
+			Assignments: c.assignments.Reader(), Holdings: holdings, Tags: c.tags.Reader()}
 		checks := member.NewCheckKeeper(b, c.check, instance, told)
 		publisher := member.NewInstancePublisher(b, instance, told)
 		children = append(children, child(b, "check-keeper", checks.Run),

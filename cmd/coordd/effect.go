@@ -27,7 +27,7 @@ func (o *runFlags) idle(flags *pflag.FlagSet, taken taken) []idleSetting {
 	unless(o.output != rawOutput, ratedOutput, "output-rate")
 	unless(o.exec != "", "--exec", "stop-timeout", "pass-env", "restart-wait", "output",
 		"output-rate")
-	unless(o.guarded() != actors.NoCheck, "--check-ttl", "publish-items")
+	unless(o.guarded() != actors.NoCheck, "--check-ttl", "publish-items", "tags")
 	unless(works, "--exec or --hold-items", "capacity", "worker-soak", "keep-items",
 		"publish-items")
 	unless(o.http != "", "--http", append(accessNames, "http-host", "pprof")...)

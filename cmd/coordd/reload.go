@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 
+	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/spf13/pflag"
 )
@@ -108,11 +111,15 @@ func (r *reloader) read(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	for _, s := range settings { // of those that can change, what a flag does not find out
-		if s.name != "log-level" {
-			continue
-		}
-		if _, err := levelOf(s.text()); err != nil {
-			return nil, usage("%s:%d: %s is %q: %s", r.path, s.line, s.name, s.text(), levels)
+		switch s.name {
+		case "log-level":
+			if _, err := levelOf(s.text()); err != nil {
+				return nil, usage("%s:%d: %s is %q: %s", r.path, s.line, s.name, s.text(), levels)
+			}
+		case "tags":
+			if err := actors.CheckTags(s.parts()); err != nil {
+				return nil, usage("%s:%d: %v", r.path, s.line, err)
+			}
 		}
 	}
 	next := map[string]string{}
@@ -122,4 +129,13 @@ func (r *reloader) read(ctx context.Context) (map[string]string, error) {
 		}
 	})
 	return next, nil
+}
+
+// listOf reads a list as its flag shows it: values with commas between, in brackets.
+func listOf(text string) ([]string, error) {
+	text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+	if text == "" {
+		return nil, nil
+	}
+	return csv.NewReader(strings.NewReader(text)).Read()
 }

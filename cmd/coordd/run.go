@@ -43,6 +43,7 @@ type runFlags struct {
 	holdItems     bool
 	pprof         bool
 	publish       bool
+	tags          []string
 	onChange      onChange
 	maxRestarts   int
 	restartWindow time.Duration
@@ -58,8 +59,8 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Runs one member of a service until it is told to stop by SIGINT, SIGTERM or
 SIGHUP. It then stops its work, hands everything over, and exits with code 0. A second
 SIGINT or SIGTERM ends it at once. With --config SIGHUP does not stop it: it reads the file
-again and takes log-level and capacity from it. What else has changed is named in the log,
-and waits for a restart.
+again and takes log-level, capacity and tags from it. What else has changed is named in the
+log, and waits for a restart.
 
 With --route it takes HTTP requests for items and sends each to the member that
 owns the item, at the address that this member was given with --address: any
@@ -136,6 +137,9 @@ With --explain-timing it prints what the settings given mean in seconds, and end
 		"The `version` of what this member runs. It is published. While members show different "+
 			"ones, items that move prefer those of the version that came last, up to twice a "+
 			"share. Without it loads stay even.")
+	f.StringSliceVar(&o.tags, "tags", nil,
+		"More `tags` of this member in Consul's catalog, separated by commas, beside leader and "+
+			"draining.")
 	f.BoolVar(&o.publish, "publish-items", false,
 		"Show the items that this member runs in Consul's catalog, in the metadata of its "+
 			"instance: as many ids as fit into 4 KB, as they were up to 30 s ago.")
@@ -385,6 +389,13 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 					member.SetCapacity(capacity)
 				}
 				return err
+			},
+			"tags": func(text string) error {
+				tags, err := listOf(text)
+				if err != nil {
+					return err
+				}
+				return member.SetTags(tags...)
 			}}
 		children = append(children, reload.child())
 	}
@@ -433,7 +444,7 @@ func (o *runFlags) config() actors.Config {
 		ItemCooldown: o.itemCooldown, StopTimeout: o.stopTimeout + killSlack,
 		BrakeHold: o.brakeHold, MaxRestarts: o.maxRestarts, RestartWindow: o.restartWindow,
 		OnChange:  actors.OnChange(o.onChange),
-		KeepItems: o.keepItems, PublishItems: o.publish,
+		KeepItems: o.keepItems, Tags: o.tags, PublishItems: o.publish,
 		Backend: o.backend, ConfigLog: o.configLog,
 	}
 }

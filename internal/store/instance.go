@@ -119,7 +119,7 @@ func (s *Store) Shows(ctx context.Context, i Instance) (same bool, err error) {
 		if got == nil || got.ID != i.ID {
 			return unreachable(c.String(), "the answer is about another instance")
 		}
-		same = slices.Equal(got.Tags, i.Tags) && maps.Equal(got.Meta, i.Meta)
+		same = slices.Equal(sorted(got.Tags), sorted(i.Tags)) && maps.Equal(got.Meta, i.Meta)
 		return nil
 	})
 	return same, err
@@ -144,3 +144,6 @@ func InstanceID(parts ...string) string {
 		return '-'
 	}, strings.Join(parts, "-"))
 }
+
+// sorted are the tags in one order: that in which an agent gives them has no meaning.
+func sorted(tags []string) []string { return slices.Sorted(slices.Values(tags)) }

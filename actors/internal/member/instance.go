@@ -156,6 +156,7 @@ type facts struct {
 	drained    bool   // by an operator
 	items      bool   // they are published
 	duty       bool   // the host has a function for the leader
+	tags       []string
 }
 
 // leads tells whether the instance is the leader's. Where the host has a function for that, it is
@@ -176,6 +177,7 @@ func (f facts) labels() Labels {
 	if f.draining() {
 		l.Tags = append(l.Tags, TagDraining)
 	}
+	l.Tags = append(l.Tags, f.tags...)
 	if f.items {
 		for id, item := range f.holdings.Items.All() {
 			if item.Phase == messages.Running {

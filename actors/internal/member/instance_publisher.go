@@ -37,13 +37,14 @@ type Told struct {
 	Plan        messages.Reader[messages.Plan]
 	Assignments messages.Reader[messages.Assignments]
 	Holdings    messages.Reader[messages.Holdings]
+	Tags        messages.Reader[[]string] // the host's own
 }
 
 // facts are what they say now.
 func (t Told) facts(b *actor.Base) facts {
 	f := facts{leadership: t.Leadership.Get(), membership: t.Membership.Get(),
 		holdings: t.Holdings.Get(), session: t.Session.Get(), items: b.PublishItems,
-		duty: b.Lead != nil}
+		duty: b.Lead != nil, tags: t.Tags.Get()}
 	if p := t.Plan.Get(); p.Term == f.leadership.Term {
 		f.brake = p.Brake
 	}
@@ -76,7 +77,7 @@ const (
 func (a *InstancePublisher) Run(ctx context.Context) error {
 	leadership, membership := a.told.Leadership.Subscribe(), a.told.Membership.Subscribe()
 	assignments, holdings := a.told.Assignments.Subscribe(), a.told.Holdings.Subscribe()
-	shown := a.instance.shown.Subscribe()
+	shown, tags := a.instance.shown.Subscribe(), a.told.Tags.Subscribe()
 	items := holdings.Changed
 	if !a.PublishItems {
 		items = func() <-chan struct{} { return nil }
@@ -100,6 +101,8 @@ func (a *InstancePublisher) Run(ctx context.Context) error {
 			holdings.Take()
 		case <-shown.Changed():
 			shown.Take()
+		case <-tags.Changed():
+			tags.Take()
 		case <-timer.At(next):
 		}
 		if err := a.Busy(ctx); err != nil {
