@@ -9,9 +9,10 @@
 //     and its connection is closed. Beyond those few the oldest connection that has asked for
 //     nothing yet makes room; if there is none, the new one is closed at once.
 //  2. A client that does not read, or whose body does not come, is cut off: each [Piece] of an
-//     answer must be taken within Config.Pace, and a body must be here within Config.Body of the
-//     request's beginning. What a client does not read costs no memory but its piece. A handler
-//     that paces its clients itself leaves both at zero.
+//     answer must be taken within Config.Pace, in however many parts it is written, and what a
+//     handler flushes as well; and a body must be here within Config.Body of the request's
+//     beginning. What a client does not read costs no memory but its piece. A handler that paces
+//     its clients itself leaves both at zero.
 //  3. With Config.Hosts only requests for one of the server's own names are answered: a page of
 //     another origin whose name was rebound to the server's address reads and writes nothing.
 //  4. Headers are here within Config.Header, and have at most [HeaderBytes] and [HeadLines]. What

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Piece is how much of an answer is sent under one deadline.
+// Piece is how much of an answer is sent under one deadline, in however many parts it is written.
+// What a handler flushes ends a piece.
 const Piece = 64 << 10
 
 // Paced returns a handler that gives each request's client these deadlines, see Config. It does
@@ -18,7 +19,7 @@ func Paced(next http.Handler, pace, body time.Duration) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), pace: pace}
+		c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), pace: pace, left: pace}
 		if r.Body != nil && r.ContentLength != 0 {
 			// A refusal is sent at once, and not when the body that nobody wants has come.
 			_ = c.ctrl.EnableFullDuplex()
@@ -32,6 +33,7 @@ func Paced(next http.Handler, pace, body time.Duration) http.Handler {
 		}
 		next.ServeHTTP(c, r)
 		c.begin() // a handler that has written nothing
+		c.nextPiece()
 		c.extend()
 	})
 }
@@ -56,8 +58,10 @@ type client struct {
 	http.ResponseWriter
 	ctrl  *http.ResponseController
 	pace  time.Duration
-	body  *upload // nil: there is none
-	began bool    // the answer has
+	left  time.Duration // of the pace, for the rest of the piece that is under way
+	taken int           // of that piece
+	body  *upload       // nil: there is none
+	began bool          // the answer has
 }
 
 // Unwrap is for http.ResponseController.
@@ -73,13 +77,25 @@ func (c *client) begin() {
 	c.began = true
 }
 
-// extend gives the client the time for the next piece, or for what the server still holds of the
-// answer at its end.
+// extend gives the client the time for the rest of its piece, or for what the server still holds of
+// the answer at its end. The time between two writes is the handler's.
 func (c *client) extend() {
 	if c.pace > 0 {
 		// the server takes it away after the request
-		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.pace))
+		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.left))
 	}
+}
+
+func (c *client) nextPiece() { c.left, c.taken = c.pace, 0 }
+
+// FlushError is for http.ResponseController.
+func (c *client) FlushError() error {
+	c.extend()
+	err := c.ctrl.Flush()
+	if err == nil {
+		c.nextPiece()
+	}
+	return err
 }
 
 func (c *client) WriteHeader(status int) {
@@ -94,9 +110,14 @@ func (c *client) Write(p []byte) (int, error) {
 	c.begin()
 	sent := 0
 	for {
-		piece := p[sent:min(len(p), sent+Piece)]
+		part := p[sent:min(len(p), sent+Piece-c.taken)]
 		c.extend()
-		n, err := c.ResponseWriter.Write(piece)
+		begin := time.Now()
+		n, err := c.ResponseWriter.Write(part)
+		c.left -= time.Since(begin)
+		if c.taken += n; c.taken >= Piece {
+			c.nextPiece()
+		}
 		if sent += n; err != nil || sent == len(p) {
 			return sent, err
 		}
