@@ -167,19 +167,32 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 	}
 }
 
+// errStopping ends a stream whose host stops.
+var errStopping = errors.New("the host stops")
+
 // tell sends events, in turns with others: it may be a whole log of them. Nobody's turn lasts while
-// its client takes a piece, and more than a piece is not held for it. The error is the client's.
+// its client takes a piece, and more than a piece is not made for it. It ends early if the client
+// goes or the host stops.
 func (s *site) tell(ctx context.Context, w io.Writer, events []actors.Event, want wanted) error {
 	if len(events) == 0 {
 		return nil
 	}
-	if err := s.turns.take(ctx); err != nil {
-		return err
+	select {
+	case s.turns <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.stopping:
+		return errStopping
 	}
 	defer s.turns.give()
 	b := bufio.NewWriterSize(between{w, s.turns}, listPiece)
 	events = actors.About(events, want.about, want.since)
 	for i, e := range events {
+		select {
+		case <-s.stopping:
+			return errStopping
+		default:
+		}
 		data, err := json.Marshal(e)
 		if err != nil {
 			continue // an event has nothing that cannot be encoded

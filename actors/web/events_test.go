@@ -292,21 +292,67 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// fillLog has a log of events of some hundred KiB.
+func fillLog(cluster *actorstest.Cluster) {
+	cluster.Start("n1", nil)
+	time.Sleep(5 * time.Second)
+	for i := range 40 {
+		var ids []string
+		for j := range 60 {
+			ids = append(ids, fmt.Sprintf("%s_%d_%d", strings.Repeat("device_group", 10), i, j))
+		}
+		cluster.AddWork(ids...)
+		time.Sleep(3 * time.Second)
+	}
+}
+
+// slowReader is a client that takes its time for each piece.
+type slowReader struct{ pieces }
+
+func (s *slowReader) Write(b []byte) (int, error) {
+	time.Sleep(Pace - time.Second)
+	return s.pieces.Write(b)
+}
+
+// A follower that reads slowly, in the middle of a long log, is not waited for.
+func TestAStreamOfEventsEndsAlsoInTheMiddleOfALongLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := actorstest.New(t)
+		fillLog(cluster)
+		for name, busy := range map[string]bool{"it reads": false, "it waits for its turn": true} {
+			stopping := make(chan struct{})
+			s := siteOf(cluster.Operator(), Options{Stopping: stopping})
+			if busy {
+				for range cap(s.turns) {
+					s.turns <- struct{}{}
+				}
+			}
+			client := &slowReader{pieces{header: http.Header{}}}
+			var gone sync.WaitGroup
+			gone.Go(func() {
+				s.handler().ServeHTTP(client, httptest.NewRequestWithContext(t.Context(),
+					http.MethodGet, "/v1/events?follow&after=0", nil))
+			})
+			time.Sleep(30 * time.Second)
+			close(stopping)
+			begin := time.Now()
+			if busy {
+				time.AfterFunc(time.Minute, func() { <-s.turns })
+			}
+			gone.Wait()
+			if took := time.Since(begin); took > Pace {
+				t.Errorf("%s: it ends %v after its host began to stop", name, took)
+			}
+		}
+	})
+}
+
 // Who follows the events from the beginning of the log is told all of it. That costs what a list of
 // them does: turns with others, and no more memory than a piece while the client reads.
 func TestAWholeLogIsToldToItsFollowersInPiecesAndInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := actorstest.New(t)
-		cluster.Start("n1", nil)
-		time.Sleep(5 * time.Second)
-		for i := range 40 {
-			var ids []string
-			for j := range 60 {
-				ids = append(ids, fmt.Sprintf("%s_%d_%d", strings.Repeat("device_group", 10), i, j))
-			}
-			cluster.AddWork(ids...)
-			time.Sleep(3 * time.Second)
-		}
+		fillLog(cluster)
 		s := siteOf(cluster.Operator(), Options{})
 		for range cap(s.turns) {
 			s.turns <- struct{}{} // others are at it
