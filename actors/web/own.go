@@ -19,6 +19,9 @@ type ownCache struct {
 	last  []actors.OwnItems
 }
 
+// mostOwnRest is the longest pause behind a look, however long that took.
+const mostOwnRest = 3 * time.Second
+
 func newOwnCache() *ownCache { return &ownCache{of: (*actors.Coordinator).OwnItems} }
 
 // look returns what each of the members does.
@@ -33,6 +36,6 @@ func (o *ownCache) look(members []*actors.Coordinator) []actors.OwnItems {
 	for i, m := range members {
 		o.last[i] = o.of(m)
 	}
-	o.fresh = begin.Add(max(lookEvery, restFactor*time.Since(begin)))
+	o.fresh = goodUntil(begin, mostOwnRest)
 	return o.last
 }

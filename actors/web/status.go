@@ -48,8 +48,16 @@ func newStatusCache(l looker, members []*actors.Coordinator,
 const (
 	lookEvery   = time.Second
 	lookTimeout = 10 * time.Second
-	restFactor  = 4 // a read that took long is followed by a pause of that many times as long
+	restFactor  = 3 // a read that took long is followed by a pause of that many times as long
 )
+
+// goodUntil is until when something is good whose reading has just ended. A process that was stopped
+// in the middle of it, or whose host was suspended, took long for no good reason: so there is a
+// longest pause.
+func goodUntil(begin time.Time, mostRest time.Duration) time.Time {
+	took := time.Since(begin)
+	return begin.Add(max(lookEvery, took+min(restFactor*took, mostRest)))
+}
 
 // view is one reading, ready to be sent.
 type view struct {
@@ -93,7 +101,7 @@ func (c *viewCache) look(ctx context.Context) *view {
 	v := c.read(own)
 	v.fresh = begin.Add(lookEvery)
 	if v.err == nil { // a failure is asked about again soon, however long it took
-		v.fresh = begin.Add(max(lookEvery, restFactor*time.Since(begin)))
+		v.fresh = goodUntil(begin, restFactor*lookTimeout)
 	}
 	c.mu.Lock()
 	c.last = v
