@@ -33,7 +33,11 @@ func (s *states) restarts(out chan<- prometheus.Metric) {
 		s.once.Do(func() { s.siblings = names(root.Report()) })
 		tally(actors, s.siblings, root.Counters())
 	}
+	shown := map[string]uint64{} // several names may be shown alike
 	for name, n := range actors {
+		shown[shownAs(name)] += n
+	}
+	for name, n := range shown {
 		counter(out, actorRestarts, float64(n), name)
 	}
 	counter(out, workRestarts, float64(work))

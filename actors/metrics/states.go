@@ -109,10 +109,12 @@ func counter(out chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels
 func metric(d *prometheus.Desc, kind prometheus.ValueType, v float64,
 	labels []string) prometheus.Metric {
 	for i, label := range labels {
-		labels[i] = strings.ToValidUTF8(label, "\uFFFD")
+		labels[i] = shownAs(label)
 	}
 	return prometheus.MustNewConstMetric(d, kind, v, labels...)
 }
+
+func shownAs(label string) string { return strings.ToValidUTF8(label, "\uFFFD") }
 
 // oneOf shows which of several states it is.
 func oneOf(out chan<- prometheus.Metric, d *prometheus.Desc, is string, all ...string) {

@@ -51,3 +51,23 @@ func TestAScrapeOfAHostThatPanicsFailsAndDoesNotEndTheProcess(t *testing.T) {
 		})
 	}
 }
+
+// Two actors whose names differ in such bytes alone are one series: two of the same labels would
+// fail the whole scrape.
+func TestActorsThatAreShownAlikeAreCountedTogether(t *testing.T) {
+	bubble(t, func(w *world) {
+		m := metrics.New()
+		member := w.Start("a", work, func(c *actors.Config) { c.Observer = m })
+		wait := func(ctx context.Context) error { <-ctx.Done(); return nil }
+		host, err := supervisor.New("host", supervisor.Tree{Children: []supervisor.Child{
+			{Name: "caf\xe9", Run: wait}, {Name: "caf\xe8", Run: wait}}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.registry.MustRegister(m.Collector(member.Coordinator(), metrics.Options{
+			Process: func() *supervisor.Supervisor { return host }}))
+		if _, err := w.registry.Gather(); err != nil {
+			w.Error(err)
+		}
+	})
+}
