@@ -3,13 +3,11 @@ package web
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime/metrics"
-	"slices"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,53 +17,124 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Whoever renews the session waits behind every goroutine that could run. A crowd that asks for a
-// large list must not be that many.
-func TestACrowdThatAsksForListsLeavesTheProcessorsToTheSession(t *testing.T) {
-	const crowd = 100
-	var before []*api.KVPair
-	for i := range 500 {
-		before = append(before, &api.KVPair{
-			Key:   fmt.Sprintf("service/demo/config_data/k%d", i),
-			Value: []byte(strings.Repeat("<v>\n", 1<<10)),
-		})
-	}
-	p := serveConfigPage(t, before...)
-	// Nobody reads them in this process: what could run is the server's. Each is made until its
-	// client's window is full.
-	for range crowd {
-		c, err := net.Dial("tcp", p.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		_, _ = io.WriteString(c, "GET /config/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	}
-	if most := mostRunnable(t); most > crowd/4 {
-		t.Errorf("for a tenth of the time %d goroutines or more could run, of %d that ask", most,
-			crowd)
-	}
+// heldReader is a client that takes a piece when it is told to.
+type heldReader struct {
+	pieces
+	takes chan struct{}
 }
 
-// mostRunnable is how many goroutines can run for a tenth of the time at least, until there is
-// nothing to do for a while.
-func mostRunnable(t *testing.T) uint64 {
-	t.Helper()
-	sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
-	var runnable []uint64
-	for idle := 0; idle < 50 && len(runnable) < 5000; time.Sleep(2 * time.Millisecond) {
-		metrics.Read(sample)
-		if n := sample[0].Value.Uint64(); n > 0 {
-			runnable, idle = append(runnable, n), 0
-		} else {
-			idle++
+func (h *heldReader) Write(b []byte) (int, error) {
+	<-h.takes
+	return h.pieces.Write(b)
+}
+
+// crowd are clients that ask for the same at one time.
+type crowd []*heldReader
+
+func (c crowd) bytes() (all int64) {
+	for _, client := range c {
+		all += client.all.Load()
+	}
+	return all
+}
+
+// asksFor has so many clients ask, and returns them with what waits for the last answer.
+func asksFor(t *testing.T, n int, h http.Handler, path string,
+	takes chan struct{}) (crowd, func()) {
+	var asked sync.WaitGroup
+	all := make(crowd, n)
+	for i := range all {
+		all[i] = &heldReader{pieces{header: http.Header{}}, takes}
+		asked.Go(func() {
+			h.ServeHTTP(all[i], httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		})
+	}
+	return all, asked.Wait
+}
+
+// made is how much memory what is done takes, until all that is left waits.
+func made(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	synctest.Wait()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Whoever renews the session waits behind every goroutine that could run. A crowd that asks for a
+// large list must not be that many: nothing of a list is made without a turn, neither its beginning
+// nor what comes behind a piece, and no client holds a turn while it takes a piece.
+func TestACrowdThatAsksForListsLeavesTheProcessorsToTheSession(t *testing.T) {
+	if most := max(1, runtime.GOMAXPROCS(0)/2); cap(newTurns()) != most {
+		t.Errorf("there are %d turns, not %d", cap(newTurns()), most)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{NoJitter: true})
+		t.Cleanup(consul.Close)
+		for i := range 100 {
+			if _, err := consul.Client().KV().Put(&api.KVPair{
+				Key:   fmt.Sprintf("service/demo/config_data/k%d", i),
+				Value: []byte(strings.Repeat("<v>\n", 1<<10)),
+			}, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if len(runnable) == 0 {
-		t.Fatal("it was over before it was looked at")
-	}
-	slices.Sort(runnable)
-	return runnable[len(runnable)*9/10]
+		const clients, little = 100, 100 * 32 << 10 // a list is 1.5 MB
+		s := showing(&fakeLooker{})
+		s.config = loaded(t, consul.Client())
+		time.Sleep(5 * time.Second)
+		if _, cached := s.config.Cached(); !cached {
+			t.Fatal("each has to ask Consul")
+		}
+		hold := func() {
+			for range cap(s.turns) {
+				s.turns <- struct{}{}
+			}
+		}
+		give := func() {
+			for range cap(s.turns) {
+				<-s.turns
+			}
+		}
+		hold()
+		takes := make(chan struct{})
+		var all crowd
+		var wait func()
+		if n := made(func() {
+			all, wait = asksFor(t, clients, s.handler(), "/config/?wait=5m", takes)
+		}); n > little || all.bytes() > 0 {
+			t.Errorf("while others have all turns %d bytes came, and making took %d", all.bytes(), n)
+		}
+		give()
+		synctest.Wait() // each client has a piece to take
+		if n := len(s.turns); n > 0 {
+			close(takes)
+			wait()
+			t.Fatalf("clients hold %d turns while they take a piece", n)
+		}
+		hold()
+		if n := made(func() {
+			for range 3 * clients {
+				select {
+				case takes <- struct{}{}:
+				default: // nobody has another piece
+				}
+				synctest.Wait()
+			}
+		}); n > little || all.bytes() > clients*listPiece {
+			t.Errorf("behind the first pieces %d bytes came without a turn, and making took %d",
+				all.bytes(), n)
+		}
+		give()
+		close(takes)
+		wait()
+		for _, client := range all {
+			if n := client.all.Load(); n != all[0].all.Load() || n < 1<<20 {
+				t.Fatalf("one has got %d bytes, another one %d", n, all[0].all.Load())
+			}
+		}
+	})
 }
 
 // thousands is a service of 10,000 items.
@@ -87,22 +156,30 @@ func (l *thousands) Look(context.Context) (actors.Status, actors.Holders, []acto
 
 // Each of these answers is made for its asker.
 func TestACrowdThatAsksForItemsLeavesTheProcessorsToTheSession(t *testing.T) {
-	const crowd = 100
-	server := httptest.NewServer(showing(newThousands()).handler())
-	t.Cleanup(server.Close)
-	for range crowd {
-		c, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		const clients, little = 100, 100 * 32 << 10 // an answer is 1 MB
+		s := showing(newThousands())
+		_ = ask(s, "/v1/status") // looks at them
+		for range cap(s.turns) {
+			s.turns <- struct{}{}
 		}
-		t.Cleanup(func() { c.Close() })
-		_, _ = io.WriteString(c, strings.Repeat(
-			"GET /v1/items?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n", 10))
-	}
-	if most := mostRunnable(t); most > crowd/4 {
-		t.Errorf("for a tenth of the time %d goroutines or more could run, of %d that ask", most,
-			crowd)
-	}
+		takes := make(chan struct{})
+		close(takes)
+		var all crowd
+		var wait func()
+		if n := made(func() {
+			all, wait = asksFor(t, clients, s.handler(), "/v1/items?limit=10000", takes)
+		}); n > little || all.bytes() > 0 {
+			t.Errorf("while others have all turns %d bytes came, and making took %d", all.bytes(), n)
+		}
+		for range cap(s.turns) {
+			<-s.turns
+		}
+		wait()
+		if n := all.bytes(); n < 1<<20 {
+			t.Errorf("%d bytes came", n)
+		}
+	})
 }
 
 // An answer that there is no place for is not made: it would be held in memory for nothing.

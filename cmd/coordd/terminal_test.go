@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/printable"
+	"github.com/hashicorp/consul/api"
+)
+
+// Ids of items and members may hold what changes the direction of writing. No command shows such an
+// id as it is, on standard output or on standard error.
+func TestCommandsShowNoIDsThatATerminalObeys(t *testing.T) {
+	const odd = "\u202e" // from right to left
+	consul := devconsul.New(devconsul.Config{})
+	defer consul.Close()
+	server := httptest.NewServer(consul)
+	defer server.Close()
+	txn := func(op *api.KVTxnOp) { // a path may hold nothing that does not print
+		t.Helper()
+		if ok, resp, _, err := consul.Client().KV().Txn(api.KVTxnOps{op}, nil); err != nil || !ok {
+			t.Fatal(op.Key, resp, err)
+		}
+	}
+	put := func(key, value string) {
+		t.Helper()
+		txn(&api.KVTxnOp{Verb: api.KVSet, Key: "service/" + key, Value: []byte(value)})
+	}
+	session, _, err := consul.Client().Session().Create(nil, nil)
+	must(t, err)
+	lock := func(key, value string) {
+		t.Helper()
+		txn(&api.KVTxnOp{Verb: api.KVLock, Key: "service/" + key, Value: []byte(value),
+			Session: session})
+	}
+	lock("demo/leader", "n1"+odd)
+	lock("demo/members/n1"+odd, `{"status":"alive","version":"`+odd+`","zone":"`+odd+`"}`)
+	lock("demo/members/n2"+odd, "alive")
+	for _, item := range []string{"w1" + odd, "w2" + odd, "w3" + odd} {
+		put("demo/workload/"+item, "")
+	}
+	put("demo/assignments/n1"+odd+"/w1"+odd, `{"s":"own","why":"spread","sid":"`+session+`"}`)
+	put("dem"+odd+"o/workload/x", "")
+	for _, line := range []string{
+		"status", "status --json", "status --check", "status --service demos", "members", "items",
+		"items w1", "items --member n1", "items --json", "explain w1", "explain w1" + odd,
+		"locate w1", "locate w1" + odd, "plan", "plan --items", "plan --drain n1" + odd,
+		"plan --drain n1", "pin w1 n1", "move w1 n1", "move w2" + odd + " n1", "pins",
+		"restart w1", "restart w2" + odd, "restart --member n1", "drain n1", "undrain n1",
+		"unpin w1", "events", "events w1", "work list", "work rm w1", "work add a --service demos",
+	} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), surroundings{
+			args: append(strings.Split(line, " "), "--consul", server.URL),
+			env:  func(name string) (string, bool) { return "demo", name == "COORDD_SERVICE" },
+			in:   strings.NewReader(""), out: &out, err: &errs})
+		if out.Len()+errs.Len() == 0 && !strings.HasPrefix(line, "events") {
+			t.Errorf("coordd %+q (%d) says nothing", line, code)
+		}
+		for name, said := range map[string]string{"output": out.String(), "error": errs.String()} {
+			if strings.ContainsFunc(said, func(r rune) bool {
+				return printable.Hidden(r) && r != '\n'
+			}) {
+				t.Errorf("coordd %+q (%d), on standard %s:\n%+q", line, code, name, said)
+			}
+		}
+	}
+}
