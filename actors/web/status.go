@@ -51,9 +51,9 @@ const (
 	restFactor  = 3 // a read that took long is followed by a pause of that many times as long
 )
 
-// goodUntil is until when something is good whose reading has just ended. A process that was stopped
-// in the middle of it, or whose host was suspended, took long for no good reason: so there is a
-// longest pause.
+// goodUntil is until when something is good whose reading has just ended. A process that was
+// stopped in the middle of it, or whose host was suspended, took long for no good reason: so there
+// is a longest pause.
 func goodUntil(begin time.Time, mostRest time.Duration) time.Time {
 	took := time.Since(begin)
 	return begin.Add(max(lookEvery, took+min(restFactor*took, mostRest)))
