@@ -23,7 +23,7 @@ const (
 	// groupCheck is how often a group whose leader is gone is looked at: a member whose parent
 	// is not us dies unseen.
 	groupCheck = 10 * time.Millisecond
-	// standLimit is how much later than it meant to this process wakes up when it stood still.
+	// standLimit is how much later than it meant to a process wakes up when it stood still.
 	standLimit = time.Second
 	// forever is long enough for a timer that nothing needs.
 	forever = time.Hour
@@ -46,11 +46,22 @@ type commandRunner struct {
 	send    func(pid int, sig syscall.Signal) error // kill(2)
 	cgroups *cgroups                                // nil: none
 	output  *output.Copier                          // nil: commands have this process's own
-	stood   stand                                   // the last time that this process stood still
+	stood   stand
 }
 
-// stand is a time for which this process stood still: it was frozen, or its host was suspended.
+// stand is the last time for which this process stood still: it was frozen, or its host was
+// suspended.
 type stand struct{ from, to time.Time }
+
+// note notes that this process stood still, if it went to sleep for next and woke up much later, by
+// the clock by which more time has passed: the monotonic one stands still while the host is
+// suspended.
+func (s *stand) note(asleep time.Time, next time.Duration, woke time.Time) {
+	slept := max(woke.Sub(asleep), woke.Round(0).Sub(asleep.Round(0)))
+	if slept > next+standLimit {
+		*s = stand{asleep, woke}
+	}
+}
 
 // run is one command: its process group, and whatever left it.
 type run struct {
@@ -91,7 +102,7 @@ func (cr *commandRunner) loop(cmds <-chan command) {
 		timer.Reset(next)
 		select {
 		case c, ok := <-cmds:
-			cr.noteStand(asleep, next, time.Now())
+			cr.stood.note(asleep, next, time.Now())
 			if !ok || c.Kind == cmdEnd {
 				cmds = nil
 				cr.closing = true
@@ -102,20 +113,10 @@ func (cr *commandRunner) loop(cmds <-chan command) {
 			}
 			cr.do(c)
 		case <-died:
-			cr.noteStand(asleep, next, time.Now())
+			cr.stood.note(asleep, next, time.Now())
 		case <-timer.C:
-			cr.noteStand(asleep, next, time.Now())
+			cr.stood.note(asleep, next, time.Now())
 		}
-	}
-}
-
-// noteStand notes that this process stood still, if it went to sleep for next and woke up much
-// later, by the clock by which more time has passed: the monotonic one stands still while the host
-// is suspended.
-func (cr *commandRunner) noteStand(asleep time.Time, next time.Duration, woke time.Time) {
-	slept := max(woke.Sub(asleep), woke.Round(0).Sub(asleep.Round(0)))
-	if slept > next+standLimit {
-		cr.stood = stand{asleep, woke}
 	}
 }
 
@@ -344,9 +345,7 @@ func (cr *commandRunner) settleEnded() {
 		if r.status.Signaled() {
 			e.Signal = int(r.status.Signal())
 		}
-		if cr.stood.from.After(r.began) {
-			e.StoodFrom, e.StoodTo = cr.stood.from.UnixNano(), cr.stood.to.UnixNano()
-		}
+		e.tellStand(cr.stood, r.began)
 		cr.emit(e)
 	}
 }

@@ -114,7 +114,10 @@ func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
 func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 	f, ran := startMortal(t, guard.Config{})
 	g := f.g
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "")})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), ""),
+		Stood: func(from, to time.Time) {
+			t.Errorf("its work is said to have stood still with it, from %v to %v", from, to)
+		}})
 	all := pids(t, f.path("pids"), 3)
 	must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
 	// Its work is late when a quarter of the margin less a quarter of that is left: 7.5 s from now,

@@ -95,7 +95,9 @@ type Spec struct {
 	// earlier than the call if this process was frozen meanwhile. May be nil.
 	Ended func(at time.Time, why Reason)
 	// Stood is called by Exec before Ended, if the guard process stood still while the command ran,
-	// with the last such time by the wall clock of this host. May be nil.
+	// with the last such time by the wall clock of this host. So it is if this process stood still,
+	// and killed the guard process when it woke up because the lease was over and the command was
+	// not: with that time. May be nil.
 	Stood func(from, to time.Time)
 }
 
@@ -337,8 +339,9 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 type job struct {
 	link  *link
 	id    uint64
-	under uint64 // epoch of its lease
-	pid   int    // 0 until it has started; guarded by link.mu
+	began time.Time // when it was handed to the link
+	under uint64    // epoch of its lease
+	pid   int       // 0 until it has started; guarded by link.mu
 	done  chan struct{}
 	exit  event // valid when done is closed
 	lost  error // the cause, when the guard process died; valid when done is closed

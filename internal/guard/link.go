@@ -56,7 +56,7 @@ func (l *link) start(c command) *job {
 	}
 	l.nextID++
 	c.ID = l.nextID
-	j := &job{link: l, id: c.ID, under: c.Epoch, done: make(chan struct{})}
+	j := &job{link: l, id: c.ID, began: time.Now(), under: c.Epoch, done: make(chan struct{})}
 	l.jobs[j.id] = j
 	l.push(c)
 	return j
@@ -292,13 +292,15 @@ func (l *link) holds() (lockID string) {
 }
 
 // fail ends every job that is left: call it when nothing of them is. No cause means that the guard
-// process ended as it was told to; then a job that has not started never will.
-func (l *link) fail(cause error) {
+// process ended as it was told to; then a job that has not started never will. The guard process
+// stood still for stood, if that is not zero.
+func (l *link) fail(cause error, stood stand) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 	for id, j := range l.jobs {
 		delete(l.jobs, id)
+		j.exit.tellStand(stood, j.began)
 		if cause == nil && j.pid == 0 {
 			j.exit = event{Code: -1, Reason: NotStarted, Err: "the guard process was told to end"}
 		} else {

@@ -83,6 +83,14 @@ type event struct {
 	Item  string // evOutputLost: whose the last one was
 }
 
+// tellStand has the event say that the guard process stood still, if that was after the command
+// began. A stand is known to begin at the last look before it, and the command may have begun since.
+func (e *event) tellStand(s stand, began time.Time) {
+	if s.to.After(began) {
+		e.StoodFrom, e.StoodTo = max(s.from.UnixNano(), began.UnixNano()), s.to.UnixNano()
+	}
+}
+
 // markerEnv is set for every command, to "<token>/<id>". The guard recognizes by it the processes
 // that left their group and lost their parent.
 const markerEnv = "COORDD_GUARD"

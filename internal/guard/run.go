@@ -86,7 +86,7 @@ func (g *Guard) Run(ctx context.Context) error {
 	_ = l.events.Close()
 	w.tellLosses()
 	w.clearAway()
-	l.fail(cause)
+	l.fail(cause, w.both)
 	if cause == nil {
 		g.unbind()
 		return nil
@@ -197,11 +197,17 @@ type watch struct {
 	adopt  bool   // all children of this process are of the guard process's making
 
 	unanswered, late int
+
+	looked time.Time // when this process looked last
+	stood  stand     // when this process stood still
+	// both is when the guard process did so as well and can not say it; zero: it can, or did not
+	both stand
 }
 
 // until returns when the guard process is gone: nil when that was because ctx ended, else why.
 func (w *watch) until(ctx context.Context) error {
 	log := w.g.cfg.Logger
+	w.looked = time.Now()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	stop, stopping := ctx.Done(), false
@@ -270,6 +276,9 @@ func (w *watch) until(ctx context.Context) error {
 			w.kill()
 		case <-tick.C:
 			n++
+			now := time.Now()
+			w.stood.note(w.looked, watchEvery, now)
+			w.looked = now
 			if err := w.look(n); err != nil {
 				cause = err
 				w.kill()
@@ -285,6 +294,11 @@ func (w *watch) look(n int) error {
 		w.late = 0
 	}
 	if w.late >= 2 {
+		// A guard process that goes on while this one stands still ends the work with the lease.
+		// This one stood still too, and has not had its turn yet.
+		if !w.stood.to.IsZero() && w.looked.Sub(w.stood.to) < standLimit {
+			w.both = w.stood
+		}
 		return errors.New("it has not stopped the work in time for the end of the lease")
 	}
 	patience, what := silentAfter, "answered"
