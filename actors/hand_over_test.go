@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -59,6 +60,51 @@ func TestADrainedLeaderLeadsOnWhenNobodyElseMay(t *testing.T) {
 		// It dies, and the drained are all there is.
 		c.kill("n3")
 		c.await("a drained one leads", 2*time.Minute, func() bool { return c.leader() != "" })
+	})
+}
+
+// Of six members five are drained: those hold back.
+func TestADrainedLeaderHandsOverToOneThatIsNotDrained(t *testing.T) {
+	run(t, func(c *cluster) {
+		op := c.operator()
+		for i := range 6 {
+			c.start(fmt.Sprintf("n%d", i+1))
+		}
+		// drainBut drains all but one, the leader last, and returns when another leads.
+		drainBut := func(one string) (took time.Duration) {
+			first := c.leader()
+			for id := range c.members {
+				if id != one && id != first {
+					c.must(op.Drain(c.t.Context(), id))
+				}
+			}
+			time.Sleep(3 * time.Second)
+			c.must(op.Drain(c.t.Context(), first))
+			return c.await("another leads", 10*time.Second, func() bool {
+				l := c.leader()
+				return l != "" && l != first
+			})
+		}
+		c.await("one leads", 20*time.Second, func() bool { return c.leader() != "" })
+		for range 3 {
+			one := c.follower()
+			if took := drainBut(one); took > 2*time.Second {
+				c.t.Errorf("it took %v", took)
+			}
+			if l := c.leader(); l != one {
+				c.t.Errorf("%s is drained, and took the leadership", l)
+			}
+			for id := range c.members {
+				c.must(op.Undrain(c.t.Context(), id))
+			}
+			time.Sleep(15 * time.Minute)
+		}
+		// The one is lost, and nobody knows it yet: the others hold back for a moment, no longer.
+		one := c.follower()
+		c.kill(one)
+		if took := drainBut(one); took < time.Second || took > 4*time.Second {
+			c.t.Errorf("it took %v until one that is drained led", took)
+		}
 	})
 }
 

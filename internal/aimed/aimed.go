@@ -102,7 +102,8 @@ var (
 	Assignment = Fields{"s": `"own"`, "to": `"0d8f3a2e-0000-4000-8000-000000000000"`, "why": `"r"`,
 		"now": "true"}
 	Term = Fields{"leader": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`,
-		"by": someProcess, "after": "7", "ttl": "10000000000", "clear": "true", "resigned": "false"}
+		"by": someProcess, "after": "7", "ttl": "10000000000", "clear": "true", "resigned": "false",
+		"past": `["n1"]`}
 	LeaderState = Fields{"by": `"0d8f3a2e-0000-4000-8000-000000000000"`,
 		"at": `"2000-01-01T00:00:00Z"`, "life": "1",
 		"absent": `{"m":{"ack":1,"sid":"x","for":1}}`}

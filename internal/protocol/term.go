@@ -28,6 +28,9 @@ type Term struct {
 	Clear bool `json:"clear,omitempty"`
 	// Resigned: this leader's duty had ended when this was written.
 	Resigned bool `json:"resigned,omitempty"`
+	// Past names members that an operator drains, of a leader that gives way to one that is not
+	// drained: they leave the leadership to others for a moment. It is gone with the next take.
+	Past []string `json:"past,omitempty"`
 }
 
 // Encode returns the JSON form.
@@ -71,9 +74,12 @@ const AsTheTermSays time.Duration = -1
 // next leader waits for the rest of that, and not for all of it once more. A deleted key has no
 // lock-delay, so a successor need not wait. [store.ErrRefused]: the session does not lead.
 //
-// The leader key's index is its condition: a copy
-// that arrives late does nothing, not even to another term of the same session.
-func (s *Store) Resign(ctx context.Context, session string, left time.Duration, over bool) error {
+// The leader key's index is its condition: a copy that arrives late does nothing, not even to
+// another term of the same session.
+//
+// past are the members that are to leave the leadership to others: see [Term.Past].
+func (s *Store) Resign(ctx context.Context, session string, left time.Duration, over bool,
+	past ...string) error {
 	if err := store.CheckSessionID("resign", session); err != nil {
 		return err
 	}
@@ -88,6 +94,7 @@ func (s *Store) Resign(ctx context.Context, session string, left time.Duration, 
 	ops := []store.Op{store.CheckIndex(leader.Key, leader.ModifyIndex), store.Delete(leader.Key)}
 	if t, err := ParseTerm(term.Value); err == nil && t.Session == session {
 		t.After, t.Clear, t.Resigned = term.ModifyIndex, t.Clear || left == 0, over
+		t.Past = past
 		if over && left > 0 { // its own duty has not begun
 			t.TTL = min(t.TTL, max(left, MinLease))
 		}

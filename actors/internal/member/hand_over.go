@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -49,7 +50,7 @@ func (a *LeaderTracker) toHandOver(ctx context.Context, l messages.Leadership) (
 	if hindered != "" && (members.Term != l.Term || a.mayLead(members, messages.Control{})) {
 		return "in vain for long, though Consul answers: " + hindered
 	}
-	if drained && a.mayLead(members, control) {
+	if drained && !time.Now().Before(a.keepUntil) && a.mayLead(members, control) {
 		return "an operator drains this member"
 	}
 	return ""
@@ -63,6 +64,47 @@ func (a *LeaderTracker) mayLead(members messages.Members, control messages.Contr
 			return true
 		}
 	}
+	return false
+}
+
+// pastRest is how long a drained member leaves the leadership to others that are not, when its
+// leader has given way to one of them. They take it in three answers of Consul as a rule.
+const pastRest = 2 * time.Second
+
+// mostPast is the most members that are named in the term.
+const mostPast = 100
+
+// past names the drained members, if there is another one that may lead.
+func (a *LeaderTracker) past(l messages.Leadership) (ids []string) {
+	control, members := a.control.Get(), a.members.Get()
+	if control.Term != l.Term || members.Term != l.Term || !a.mayLead(members, control) {
+		return nil
+	}
+	for id := range control.Drain.IDs() {
+		if len(ids) < mostPast && members.Items.Has(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// errPast says that this member leaves the leadership to others for now.
+var errPast = errors.New("the last leader gave way to members that are not drained")
+
+// isPast tells whether this member is to leave the leadership to others, by the term that was read.
+func (a *LeaderTracker) isPast(term store.Entry) bool {
+	t, err := protocol.ParseTerm(term.Value)
+	if err != nil || !slices.Contains(t.Past, a.ID) {
+		return false
+	}
+	now := time.Now()
+	if a.pastTerm != term.ModifyIndex {
+		a.pastTerm, a.pastUntil = term.ModifyIndex, now.Add(pastRest)
+	}
+	if now.Before(a.pastUntil) {
+		return true
+	}
+	a.keepUntil = now.Add(handOverPause) // nobody wants it: to hand it over once more is as vain
 	return false
 }
 
@@ -112,7 +154,7 @@ func (a *LeaderTracker) endDuty(l messages.Leadership, why string) bool {
 
 // handOver begins: from here on this member does not lead, but for the key.
 func (a *LeaderTracker) handOver(l messages.Leadership) {
-	a.handing, a.handedAt = l, time.Now()
+	a.handing, a.handingPast, a.handedAt = l, a.past(l), time.Now()
 	a.out.Set(messages.Leadership{Role: messages.Vacant})
 }
 
@@ -127,7 +169,7 @@ func (a *LeaderTracker) endHandOver(ctx context.Context, s messages.Session) (ti
 	if t := a.terms.Get(); t.Term == l.Term || t.Busy {
 		return time.Now().Add(time.Second), nil // the term-runner tells; the lease may end before
 	}
-	err := a.Store.Resign(ctx, l.Session, waitLeft(l), a.leads.Load() == 0)
+	err := a.Store.Resign(ctx, l.Session, waitLeft(l), a.leads.Load() == 0, a.handingPast...)
 	if errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid) {
 		a.Log.Warn("not-resigned", "err", err, "then", "this member leads on")
 		a.handing = messages.Leadership{}

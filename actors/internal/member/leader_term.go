@@ -21,7 +21,8 @@ func cleared(l messages.Leadership) bool {
 }
 
 // take takes the leader key, anew when it is this session's already, and writes the term in the
-// same transaction. [store.ErrRefused]: another was quicker, or a lock-delay runs.
+// same transaction. [store.ErrRefused]: another was quicker, or a lock-delay runs. errPast: it is
+// left to others.
 func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.Leadership, error) {
 	leader, term, err := a.Store.ReadTerm(ctx)
 	if err != nil {
@@ -33,6 +34,9 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 		return messages.Leadership{}, store.ErrRefused // the watch will tell whose it is
 	case leader.CreateIndex != 0:
 		free = store.CheckIndex(leader.Key, leader.ModifyIndex)
+	}
+	if a.isPast(term) {
+		return messages.Leadership{}, errPast
 	}
 	lease, until, err := a.before(ctx, term)
 	if err != nil {

@@ -42,10 +42,15 @@ type LeaderTracker struct {
 	// of the last lock sent, or read since: other flags are what makes a lock raise ModifyIndex
 	flags uint64
 
-	handing   messages.Leadership // that is being handed over; its Role is Leading then
-	handedAt  time.Time           // when that was begun last
-	restUntil time.Time           // until when the leadership is left to others
-	hindered  hindrance           // what it has tried in vain
+	handing  messages.Leadership // that is being handed over; its Role is Leading then
+	handedAt time.Time           // when that was begun last
+	// handingPast are the members that are not to take it: see [protocol.Term.Past]
+	handingPast []string
+	restUntil   time.Time // until when the leadership is left to others
+	pastTerm    uint64    // the version of the term that names this member as one of those
+	pastUntil   time.Time // and until when it leaves the leadership to others for that
+	keepUntil   time.Time // until when it does not give way because it is drained
+	hindered    hindrance // what it has tried in vain
 }
 
 // NewLeaderTracker wires the actor.
@@ -193,6 +198,10 @@ func (a *LeaderTracker) whileHeld(ctx context.Context, s messages.Session) (cont
 // a refused candidate asks again by the clock.
 func (a *LeaderTracker) campaign(ctx context.Context, s messages.Session) (time.Time, error) {
 	l, err := a.take(ctx, s)
+	if errors.Is(err, errPast) {
+		a.set(messages.Leadership{Role: messages.Vacant}, "")
+		return a.pastUntil, nil
+	}
 	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
 		a.set(messages.Leadership{Role: messages.Vacant}, "")
 		if a.refused.IsZero() {
@@ -312,8 +321,9 @@ func (a *LeaderTracker) set(l messages.Leadership, why string) {
 // until this process is known to be dead.
 func (a *LeaderTracker) resign(ctx context.Context) {
 	l := a.out.Get()
+	past := a.past(l)
 	if a.handing.Role == messages.Leading { // the stop came in between
-		l = a.handing
+		l, past = a.handing, a.handingPast
 	}
 	if ctx.Err() == nil || l.Role != messages.Leading {
 		return
@@ -321,7 +331,8 @@ func (a *LeaderTracker) resign(ctx context.Context) {
 	a.out.Set(messages.Leadership{Role: messages.Uncertain})
 	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
 	defer cancel()
-	if err := a.Store.Resign(call, l.Session, waitLeft(l), a.leads.Load() == 0); err != nil {
+	if err := a.Store.Resign(call, l.Session, waitLeft(l), a.leads.Load() == 0,
+		past...); err != nil {
 		a.Log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
 		return
 	}
