@@ -37,6 +37,16 @@ func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
 		Password: unescaped(password)}
 }
 
+// withoutSlash is an address without the slashes at its end. With them each path would begin with
+// two: Consul sends such a request elsewhere, and a proxy may do anything.
+func withoutSlash(address string) string {
+	scheme, rest, isURL := strings.Cut(address, "://")
+	if !isURL || scheme == "unix" {
+		return address
+	}
+	return scheme + "://" + strings.TrimRight(rest, "/")
+}
+
 func authorityOf(rest string) string {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		return rest[:i]

@@ -29,9 +29,11 @@ var ErrTooManyConns = errors.New("too many connections from this address")
 // It speaks HTTP/1.1 only, and a call that has timed out closes its connection and those that are
 // idle: all may have died in silence, and the next call would wait on one of them.
 //
-// A user:password@ in the address, see [SplitAddress], is used for HTTP's basic authentication.
+// A user:password@ in the address, see [SplitAddress], is used for HTTP's basic authentication. A
+// slash at the end of a URL is none of the paths that are asked for.
 func NewClient(cfg *api.Config) (*api.Client, error) {
-	if address, auth := SplitAddress(cfg.Address); auth != nil {
+	address, auth := SplitAddress(cfg.Address)
+	if address = withoutSlash(address); address != cfg.Address {
 		with := *cfg
 		with.Address = address
 		if with.HttpAuth == nil {
