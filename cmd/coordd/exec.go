@@ -20,10 +20,11 @@ import (
 // stops the commands when the lease is over, also when this process is frozen, and hands the items
 // over when this process dies.
 type commands struct {
-	o       runFlags
-	margin  time.Duration
-	goodbye goodbye
-	guard   *guard.Guard
+	o        runFlags
+	margin   time.Duration
+	goodbye  goodbye
+	guard    *guard.Guard
+	payloads *payloadFiles
 
 	session    messages.Reader[messages.Session]
 	membership messages.Reader[messages.Membership]
@@ -43,7 +44,7 @@ func newCommands(o runFlags, margin time.Duration, log *slog.Logger) (*commands,
 	return &commands{o: o, margin: margin, guard: g, goodbye: goodbye{
 		Service: o.service, consulFlags: o.consulFlags, LogFormat: o.format, LogLevel: o.level,
 		Leaving: leavingMember{Member: o.id},
-	}}, nil
+	}, payloads: newPayloadFiles()}, nil
 }
 
 // announce shows this process to the guard process of a killed predecessor with the same id.

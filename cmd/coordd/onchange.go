@@ -45,10 +45,13 @@ func payloadFile(lock, item string) string {
 // payload, as after a failure.
 func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec guard.Spec) error {
 	file := payloadFile(lockFile(c.o.service, c.o.id), item.ID)
-	if err := writePayload(ctx, file, item); err != nil {
+	if err := c.payloads.put(ctx, file, item); err != nil {
+		if ctx.Err() != nil {
+			c.payloads.drop(file) // it may be written yet
+		}
 		return err
 	}
-	defer os.Remove(file)
+	defer c.payloads.drop(file)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var unwritten error
@@ -60,7 +63,12 @@ func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec gua
 			select {
 			case payload := <-item.Changes:
 				item.Payload = payload
-				if unwritten = writePayload(ctx, file, item); unwritten != nil {
+				err := c.payloads.put(ctx, file, item)
+				if ctx.Err() != nil {
+					return
+				}
+				if err != nil {
+					unwritten = err
 					stop()
 					return
 				}
@@ -86,10 +94,10 @@ func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec gua
 // writePayload writes the file. Its directory may have been removed since, by whoever tidies up, or
 // with the user's last login; and whoever else made it anew may not have it. An error is the host's
 // fault, and not the work's.
-func writePayload(ctx context.Context, file string, item actors.Item) error {
+func writePayload(file string, item actors.Item) error {
 	err := makeRuntimeDir()
 	if err == nil {
-		err = writeWhole(ctx, file, item.Payload)
+		err = writeWhole(context.Background(), file, item.Payload)
 	}
 	if err != nil {
 		return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,

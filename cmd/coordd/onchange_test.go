@@ -22,7 +22,7 @@ func TestAPayloadIsWrittenThoughItsDirectoryWasRemoved(t *testing.T) {
 	if err := os.Remove(runtimeDir()); err != nil {
 		t.Fatal(err)
 	}
-	if err := writePayload(t.Context(), file, item); err != nil {
+	if err := writePayload(file, item); err != nil {
 		t.Error(err)
 	}
 	if got, err := os.ReadFile(file); string(got) != "two" {
@@ -32,7 +32,7 @@ func TestAPayloadIsWrittenThoughItsDirectoryWasRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	item.Payload = []byte("three")
-	if err := writePayload(t.Context(), file, item); !errors.Is(err, guard.ErrExhausted) {
+	if err := writePayload(file, item); !errors.Is(err, guard.ErrExhausted) {
 		t.Errorf("in a directory that others may write to: %v", err)
 	}
 }
