@@ -204,7 +204,37 @@ func ordersInWords(s actors.Status) (lines []string) {
 		}
 	}
 	if len(s.Drained) > fewDrained {
-		lines = append(lines, "drained: "+foreigners(s.Drained))
+		lines = append(lines, drainedByWhom(s)...)
+	}
+	return lines
+}
+
+// drainedByWhom has a line for each who has ordered members to be drained, with when the first of
+// these orders was given.
+func drainedByWhom(s actors.Status) (lines []string) {
+	var all []string
+	ids, first := map[string][]string{}, map[string]time.Time{}
+	for _, o := range s.Orders {
+		if o.Kind != "drain" {
+			continue
+		}
+		if ids[o.By] == nil {
+			all = append(all, o.By)
+		}
+		ids[o.By] = append(ids[o.By], o.Member)
+		if at := first[o.By]; !o.At.IsZero() && (at.IsZero() || o.At.Before(at)) {
+			first[o.By] = o.At
+		}
+	}
+	for _, by := range all {
+		line := "drained: " + foreigners(ids[by])
+		if at := first[by]; !at.IsZero() {
+			line += "; since " + moment(at)
+		}
+		if by != "" {
+			line += "; by " + foreign(by)
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }
