@@ -320,7 +320,6 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 	}
 	s.takeBack(d, append(sorted.extra, gone...), "removed")
 	s.takeBack(d, sorted.barred, reasonQuarantined)
-	s.forget(d)
 	for id, away := range s.absent {
 		if _, holds := s.assigned.members[id]; holds || away.since.IsZero() {
 			continue
@@ -348,7 +347,7 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		}
 		sorted.items[i].Leaving = true
 	}
-	s.fail(d, sorted)
+	s.forget(d, s.fail(d, sorted))
 	p := s.compute(sorted)
 	d.plan.Unplaced = len(p.Unplaced)
 	for j, load := range p.Loads {

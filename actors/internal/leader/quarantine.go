@@ -37,13 +37,15 @@ func (s *snapshot) barred(item string) bool {
 	return s.notes[item].Since != 0 && !mutations.Broken("quarantine-ignored")
 }
 
-// forget deletes notes that count no more.
-func (s *snapshot) forget(d *draft) {
+// forget deletes notes that count no more, but for those of items that fail anew: they are written
+// over, and which of two transactions comes first nobody knows.
+func (s *snapshot) forget(d *draft, fail map[string]bool) {
 	for item, n := range s.notes {
 		order, _ := s.control.RestartItems.Get(item)
 		_, wanted := s.index[item]
 		w, _ := s.workload.Get(item)
 		switch expires := n.Expires(); {
+		case fail[item]:
 		case n.EndedBy(order, n.index):
 			d.units = append(d.units, s.build.forget(item, "", n.Quarantine))
 		case w.CreateIndex > n.index: // removed, and added again since
@@ -68,11 +70,12 @@ func (n note) fresh(now time.Time) []protocol.FailedOwner {
 	})
 }
 
-// fail revokes the items that their owners say fail too often.
-func (s *snapshot) fail(d *draft, sorted *sorted) {
+// fail revokes the items that their owners say fail too often, and returns them.
+func (s *snapshot) fail(d *draft, sorted *sorted) (fail map[string]bool) {
 	if len(s.failing) == 0 {
-		return
+		return nil
 	}
+	fail = map[string]bool{}
 	loads := sorted.loads()
 	for i := range sorted.items {
 		item, ref := &sorted.items[i], sorted.keys[i]
@@ -117,8 +120,10 @@ func (s *snapshot) fail(d *draft, sorted *sorted) {
 			loads[target.Member()] += weight(*item)
 		}
 		item.Leaving = true
+		fail[item.ID] = true
 		d.units = append(d.units, s.build.fail(item.ID, ref.member, ref.Assignment, note))
 	}
+	return fail
 }
 
 // fails finds what the owner of an item says of its work, if that is about what the owner has now.
