@@ -279,7 +279,6 @@ func TestAFailingItemLoopsWhileTheLeaderHoldsBack(t *testing.T) {
 	})
 }
 
-// A sick host fails each of its items: all of them run elsewhere soon, and each is moved once.
 // What has run well since for as long as failures count is neither looping nor taken away, should
 // nobody have heard of the failures meanwhile.
 func TestWorkThatHasRecoveredLongAgoIsNotTakenAway(t *testing.T) {
@@ -317,6 +316,7 @@ func TestWorkThatHasRecoveredLongAgoIsNotTakenAway(t *testing.T) {
 	}
 }
 
+// A sick host fails each of its items: all of them run elsewhere soon, and each is moved once.
 func TestASickHostIsRelievedOfAllItsItems(t *testing.T) {
 	logged(t, func(w watched) {
 		var tries atomic.Int64

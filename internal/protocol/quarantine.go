@@ -38,17 +38,30 @@ type Quarantine struct {
 	// Orders is the index of the operators' orders as the leader knew them when it wrote this.
 	// Zero: a version that does not say so.
 	Orders uint64 `json:"orders,omitempty"`
+	// Made is the CreateIndex of the item's key in the workload, likewise.
+	Made uint64 `json:"made,omitempty"`
+}
+
+// known is what a leader knew when it wrote a key with that ModifyIndex, by what the key says of
+// that: no more than there was.
+func known(says, modifyIndex uint64) uint64 {
+	if says == 0 || says > modifyIndex {
+		return modifyIndex
+	}
+	return says
 }
 
 // EndedBy tells whether an order to restart the item, given at that index of Consul's, ends what a
 // key with that ModifyIndex says. One that the leader did not know of yet does: it is about the
 // work that has failed.
 func (q Quarantine) EndedBy(order, modifyIndex uint64) bool {
-	known := q.Orders
-	if known == 0 || known > modifyIndex {
-		known = modifyIndex
-	}
-	return order > known
+	return order > known(q.Orders, modifyIndex)
+}
+
+// OfEarlier tells whether a key with that ModifyIndex is about an earlier item of the name than the
+// one whose key in the workload was created at that index: it was removed, and added again.
+func (q Quarantine) OfEarlier(created, modifyIndex uint64) bool {
+	return created > known(q.Made, modifyIndex)
 }
 
 // FailedOwner is a member at which the work of an item has failed too often.

@@ -119,7 +119,8 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 		s.index[id] = int32(len(s.index))
 	}
 	for e, q := range protocol.Read(seen.Quarantines, keys.ReadQuarantine, skip) {
-		if !q.EndedBy(seen.Orders.RestartItems[q.Item], e.ModifyIndex) {
+		if !q.EndedBy(seen.Orders.RestartItems[q.Item], e.ModifyIndex) &&
+			!q.OfEarlier(workload[q.Item].CreateIndex, e.ModifyIndex) {
 			s.notes[q.Item] = note{q.Quarantine, e.ModifyIndex}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/coordd/coordd/actors/placement"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/messages"
 )
 
 // Items whose work fails too often: a member says so, the leader tries the item at one other
@@ -48,7 +49,7 @@ func (s *snapshot) forget(d *draft, fail map[string]bool) {
 		case fail[item]:
 		case n.EndedBy(order, n.index):
 			d.units = append(d.units, s.build.forget(item, "", n.Quarantine))
-		case w.CreateIndex > n.index: // removed, and added again since
+		case n.OfEarlier(w.CreateIndex, n.index): // removed, and added again since
 			d.units = append(d.units, s.build.forget(item, "removed", n.Quarantine))
 		case !wanted:
 			if d.waiting = d.waiting || !s.place; s.place {
@@ -83,9 +84,11 @@ func (s *snapshot) fail(d *draft, sorted *sorted) (fail map[string]bool) {
 		if !ok {
 			continue
 		}
-		note := protocol.Quarantine{Orders: s.control.Index}
-		for _, f := range s.notes[item.ID].fresh(s.now) {
-			if f.Member != ref.member {
+		w, _ := s.workload.Get(item.ID)
+		note := protocol.Quarantine{Orders: s.control.Index, Made: w.CreateIndex}
+		before := s.notes[item.ID]
+		for _, f := range before.fresh(s.now) {
+			if f.Member != ref.member && !before.OfEarlier(w.CreateIndex, before.index) {
 				note.Failed = append(note.Failed, f)
 			}
 		}
@@ -127,19 +130,25 @@ func (s *snapshot) fail(d *draft, sorted *sorted) (fail map[string]bool) {
 }
 
 // fails finds what the owner of an item says of its work, if that is about what the owner has now.
+// What is to be started anew first is judged by what comes then.
 func (s *snapshot) fails(item *placement.Item, ref keyRef) (report, bool) {
-	reports := s.failing[ref.member]
-	if len(reports) == 0 || item.Owner == placement.None || item.Leaving {
+	if len(s.failing[ref.member]) == 0 || item.Owner == placement.None || item.Leaving {
 		return report{}, false
 	}
 	m, _ := s.members.Get(ref.member)
 	ordered, _ := s.control.RestartItems.Get(item.ID)
 	all, _ := s.control.RestartMembers.Get(ref.member)
-	if m.Leaving || due(max(ordered, all), ref.Assignment, m) {
+	w, _ := s.workload.Get(item.ID)
+	if m.Leaving || due(max(ordered, all, w.CreateIndex), ref.Assignment, m) {
 		return report{}, false
 	}
-	for _, r := range reports {
-		if r.ID == item.ID && r.session == m.Session && r.Again == ref.Restart &&
+	return s.reported(item.ID, ref, m)
+}
+
+// reported finds what a member says of the work of an item, if that is about what it has now.
+func (s *snapshot) reported(item string, ref keyRef, m messages.Member) (report, bool) {
+	for _, r := range s.failing[ref.member] {
+		if r.ID == item && r.session == m.Session && r.Again == ref.Restart &&
 			r.Token == max(ref.CreateIndex, m.CreateIndex) {
 			return r, true
 		}

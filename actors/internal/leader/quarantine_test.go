@@ -65,8 +65,20 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 	knowing := func(orders uint64) func(*snapshot) {
 		return func(s *snapshot) {
 			n := s.notes["a"]
-			n.Orders = orders
+			n.Orders, n.Made = orders, orders
 			s.notes["a"] = n
+		}
+	}
+	anew := func(index uint64) func(*snapshot) {
+		return func(s *snapshot) {
+			all := map[string]messages.WorkItem{}
+			for id, w := range s.workload.All() {
+				if id == "a" {
+					w.CreateIndex = index
+				}
+				all[id] = w
+			}
+			s.workload = messages.TableOf(all)
 		}
 	}
 	lost := func(ago time.Duration) func(*snapshot) {
@@ -137,6 +149,22 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 		"a leader that claims to know what came later": {[]func(*snapshot){
 			quarantined(time.Minute, "n2"), knowing(60), ordered(map[string]uint64{"a": 41})},
 			[]string{"forget a"}, ""},
+		"made anew": {[]func(*snapshot){quarantined(time.Minute, "n2"), anew(41)},
+			[]string{"forget a"}, ""},
+		"not made anew": {[]func(*snapshot){quarantined(time.Minute, "n2"), anew(39)}, nil, ""},
+		"made anew, and its leader did not know of that yet": {[]func(*snapshot){
+			quarantined(time.Minute, "n2"), knowing(38), anew(39)}, []string{"forget a"}, ""},
+		"as its leader knew it": {[]func(*snapshot){quarantined(time.Minute, "n2"), knowing(39),
+			anew(39)}, nil, ""},
+		"made anew as it failed": {[]func(*snapshot){even, says(nil), anew(25)},
+			[]string{"restart a n1"}, ""},
+		"made anew since it failed elsewhere": {[]func(*snapshot){even, says(func(r *report) {
+			r.Again = 41
+		}), func(s *snapshot) {
+			s.failed("a", time.Minute, "n2")
+			s.assigned.set("n1", "a", messages.Assignment{Session: "s-n1", CreateIndex: 20,
+				ModifyIndex: 42, Restart: 41})
+		}, anew(41)}, []string{"revoke a n1", "revoke c n2"}, "n1"},
 		"removed": {[]func(*snapshot){even, func(s *snapshot) {
 			s.failed("x", time.Minute, "n1", "n2")
 			s.bar("x")

@@ -10,13 +10,15 @@ import (
 // passOn tells owners of orders to restart, and of changes of their items in the workload if they
 // ask for it. Both are about what was granted, and whose owner was registered, before: what has
 // been started since needs neither. What is to move later, when the soak is over or there is room
-// in the budget, is started once more before.
+// in the budget, is started once more before. So is an item that was removed and added again while
+// its owner had it, if that says that its work fails: it may say so of the earlier one.
 func (s *snapshot) passOn(d *draft, sorted *sorted, moving []bool) {
 	tells := false
 	for _, m := range s.members.All() {
 		tells = tells || m.TellChanges
 	}
-	if !tells && s.control.RestartItems.Len()+s.control.RestartMembers.Len() == 0 {
+	if !tells && s.control.RestartItems.Len()+s.control.RestartMembers.Len() == 0 &&
+		len(s.failing) == 0 {
 		return
 	}
 	for i, item := range sorted.items {
@@ -28,7 +30,11 @@ func (s *snapshot) passOn(d *draft, sorted *sorted, moving []bool) {
 		byMember, _ := s.control.RestartMembers.Get(ref.member)
 		m, _ := s.members.Get(ref.member)
 		w, _ := s.workload.Get(item.ID)
-		switch given := max(byItem, byMember); {
+		made := uint64(0)
+		if _, fails := s.reported(item.ID, ref, m); fails {
+			made = w.CreateIndex
+		}
+		switch given := max(byItem, byMember, made); {
 		case m.Leaving:
 		case due(given, ref.Assignment, m):
 			d.units = append(d.units, s.build.again(item.ID, ref.member, ref.Assignment, given))
@@ -45,7 +51,10 @@ func restartedBy(c messages.Control, o order) string {
 	if index, _ := c.RestartItems.Get(o.item); index == o.restart {
 		return given(c, protocol.RestartItemOrder(o.item))
 	}
-	return given(c, protocol.RestartMemberOrder(o.from))
+	if index, _ := c.RestartMembers.Get(o.from); index == o.restart {
+		return given(c, protocol.RestartMemberOrder(o.from))
+	}
+	return ""
 }
 
 // due tells whether an order to restart is about what was granted, and not passed on yet. What has
