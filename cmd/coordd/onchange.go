@@ -44,7 +44,7 @@ func payloadFile(lock, item string) string {
 // in a file. If that cannot be written, the command is stopped: it is started again with the new
 // payload, as after a failure.
 func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec guard.Spec) error {
-	file := payloadFile(lockFile(c.o.service, c.o.id), item.ID)
+	file := &writtenPayload{file: payloadFile(lockFile(c.o.service, c.o.id), item.ID)}
 	if err := c.payloads.put(ctx, file, item); err != nil {
 		if ctx.Err() != nil {
 			c.payloads.drop(file) // it may be written yet
@@ -56,7 +56,7 @@ func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec gua
 	defer stop()
 	var unwritten error
 	signals := make(chan os.Signal)
-	spec.Env, spec.Signals = append(spec.Env, "COORDD_PAYLOAD_FILE="+file), signals
+	spec.Env, spec.Signals = append(spec.Env, "COORDD_PAYLOAD_FILE="+file.file), signals
 	var forwarder sync.WaitGroup
 	forwarder.Go(func() {
 		for {
@@ -100,8 +100,12 @@ func writePayload(file string, item actors.Item) error {
 		err = writeWhole(context.Background(), file, item.Payload)
 	}
 	if err != nil {
-		return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,
-			Err: fmt.Errorf("%w: the file for its payload: %w", guard.ErrExhausted, err)}
+		return notWritten(item, err)
 	}
 	return nil
+}
+
+func notWritten(item actors.Item, err error) error {
+	return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,
+		Err: fmt.Errorf("%w: the file for its payload: %w", guard.ErrExhausted, err)}
 }

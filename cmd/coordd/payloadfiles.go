@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -30,13 +31,37 @@ func newPayloadFiles() *payloadFiles {
 	return &payloadFiles{write: writePayload, remove: os.Remove, last: map[string]chan struct{}{}}
 }
 
+// writtenPayload is the file of one run of a command. A process that stood still for longer than its
+// lease may find that another one with its id runs the item here by now, and has the file. Only who
+// has the file's turn looks at the rest of it.
+type writtenPayload struct {
+	file    string
+	written bool
+	as      fs.FileInfo // as this process wrote it last, if it could be looked at
+}
+
+// ours tells whether nobody else has written the file since.
+func (w *writtenPayload) ours() bool {
+	now, err := os.Lstat(w.file)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && w.as != nil && os.SameFile(w.as, now) &&
+		now.ModTime().Equal(w.as.ModTime())
+}
+
 // put writes a file, or gives up when ctx ends.
-func (p *payloadFiles) put(ctx context.Context, file string, item actors.Item) error {
-	err := p.inTurn(ctx, file, func() error {
-		if ctx.Err() != nil { // given up while it was waiting for its turn
+func (p *payloadFiles) put(ctx context.Context, w *writtenPayload, item actors.Item) error {
+	err := p.inTurn(ctx, w.file, func() error {
+		switch {
+		case ctx.Err() != nil: // given up while it was waiting for its turn
 			return ctx.Err()
+		case w.written && !w.ours():
+			return notWritten(item, errors.New("another process has written it since"))
 		}
-		return p.write(file, item)
+		err := p.write(w.file, item)
+		if err == nil {
+			w.written = true
+			w.as, _ = os.Lstat(w.file)
+		}
+		return err
 	})
 	if errors.Is(err, errInterrupted) {
 		return fmt.Errorf("the file for its payload is not written yet: %w", context.Cause(ctx))
@@ -45,11 +70,16 @@ func (p *payloadFiles) put(ctx context.Context, file string, item actors.Item) e
 }
 
 // drop removes a file, and waits for that no longer than removeLimit.
-func (p *payloadFiles) drop(file string) {
+func (p *payloadFiles) drop(w *writtenPayload) {
 	ctx, cancel := context.WithTimeout(context.Background(), removeLimit)
 	defer cancel()
 	// What is left goes with the host's next start, or is written over.
-	_ = p.inTurn(ctx, file, func() error { return p.remove(file) })
+	_ = p.inTurn(ctx, w.file, func() error {
+		if !w.written || !w.ours() {
+			return nil
+		}
+		return p.remove(w.file)
+	})
 }
 
 // inTurn does what is to be done to a file after all that was asked for before.
