@@ -83,6 +83,13 @@ func (b *Binding) look(ctx context.Context, id string) look {
 	}
 }
 
+// Wait returns when no look is under way any more: after the last call, whose context has ended.
+func (b *Binding) Wait() {
+	if b.looks != nil {
+		b.looks.Wait()
+	}
+}
+
 // Ended takes in that Consul has ended the session.
 func (b *Binding) Ended(s messages.Session) {
 	if s.Check != "" {

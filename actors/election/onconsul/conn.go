@@ -184,6 +184,7 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		Session: store.SessionOptions{Name: c.cfg.Name, TTL: c.cfg.TTL, LockDelay: c.cfg.LockDelay},
 	}
 	defer renewal.Wait()
+	defer c.binding.Wait()
 	defer c.stop() // after a panic nobody has asked for the end
 	timer := time.NewTimer(0)
 	timer.Stop()

@@ -50,6 +50,7 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			LockDelay: a.LockDelay},
 	}
 	defer renewal.Wait()
+	defer a.binding.Wait()
 	record, check := a.record.Subscribe(), a.check.Subscribe()
 	var timer actor.Timer
 	defer timer.Stop()
