@@ -48,7 +48,7 @@ var mutations = []mutation{
 	{name: "config-marker-unchecked", profile: "config"},
 	{name: "config-keys-unchecked", profile: "config"},
 	{name: "partial-read"},
-	{name: "changes-untold"},
+	{name: "changes-untold", profile: "fair"},
 	{name: "stale-view"},
 	{name: "lead-at-once"},
 	{name: "lead-not-chained", profile: "usurped"},
