@@ -24,7 +24,7 @@ func behind(to http.RoundTripper, may *atomic.Int64) http.RoundTripper {
 // when the key has those of its own last lock.
 func TestANewEpochIsLargerThanTheOldOne(t *testing.T) {
 	run(t, func(c *cluster) {
-		lost := &replyLoser{to: c.consul.RoundTripper()}
+		lost := &transport.Astray{To: c.consul.RoundTripper()}
 		var may atomic.Int64
 		may.Store(math.MaxInt64)
 		c.way = behind(lost, &may)
@@ -43,10 +43,10 @@ func TestANewEpochIsLargerThanTheOldOne(t *testing.T) {
 			return epoch() > before
 		})
 		before = epoch()
-		lost.loses("assignments/n1/late")
+		lost.Lose(1, transport.TxnWith("assignments/n1/late"))
 		c.addWork("late")
 		time.Sleep(2 * time.Second)
-		if n := lost.lost.Load(); n != 1 {
+		if n := lost.Lost(); n != 1 {
 			t.Fatalf("%d answers were lost", n)
 		}
 		if after := epoch(); after <= before {

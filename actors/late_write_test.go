@@ -3,7 +3,6 @@ package actors_test
 import (
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,59 +10,19 @@ import (
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
-// delayer keeps one transaction back and its sender sees the connection break; it
-// arrives when it is let go, after newer ones.
-type delayer struct {
-	to    http.RoundTripper
-	match func(body string) bool
-
-	mu   sync.Mutex
-	held []*http.Request
-}
-
-func (d *delayer) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := transport.Txn(r)
-	d.mu.Lock()
-	hold := body != "" && d.match != nil && d.match(body)
-	if hold {
-		d.match = nil
-		d.held = append(d.held, transport.Copy(r))
-	}
-	d.mu.Unlock()
-	if hold {
-		return nil, transport.ErrReset
-	}
-	return d.to.RoundTrip(r)
-}
-
-// deliver lets what was held arrive now, and returns the status codes.
-func (d *delayer) deliver() (codes []int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, r := range d.held {
-		codes = append(codes, transport.Again(d.to, r))
-	}
-	d.held = nil
-	return codes
-}
-
 func TestAWriteThatArrivesLateIsRefused(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork(c.items(30)...)
 		m := c.start("n1")
-		d := &delayer{to: c.consul.RoundTripper()}
+		d := &transport.Astray{To: c.consul.RoundTripper()}
 		m.net.Via(d)
 		c.await("all at n1", 10*time.Second, c.balanced(30))
-		d.mu.Lock()
-		d.match = func(body string) bool {
-			return strings.Contains(body, "check-index") && strings.Contains(body, "late")
-		}
-		d.mu.Unlock()
+		d.Hold(1, transport.TxnWith("check-index", "late"))
 		c.addWork("late")
 		c.await("late granted all the same", 20*time.Second, c.balanced(31))
 		c.start("n2")
 		c.await("in balance", 20*time.Second, c.balanced(31))
-		if codes := d.deliver(); len(codes) != 1 || codes[0] != http.StatusConflict {
+		if codes := d.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict {
 			t.Errorf("the late write was answered %v, want one 409", codes)
 		}
 		time.Sleep(30 * time.Second)

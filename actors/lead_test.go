@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -215,10 +214,8 @@ func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
 func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 	run(t, func(c *cluster) {
 		m := c.start("n1")
-		of := func(verb string) func(text string) bool {
-			return func(text string) bool {
-				return strings.Contains(text, `"Verb":"`+verb+`","Key":"service/demo/leader"`)
-			}
+		of := func(verb string) func(*http.Request) bool {
+			return transport.TxnWith(`"Verb":"` + verb + `","Key":"service/demo/leader"`)
 		}
 		consul := c.consul.RoundTripper()
 		takes := &transport.Recorder{To: consul, Keep: of("lock")}

@@ -2,9 +2,6 @@ package actors_test
 
 import (
 	"errors"
-	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,35 +9,11 @@ import (
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
-// replyLoser loses the answer to the next transaction that holds a text; it is applied.
-type replyLoser struct {
-	to   http.RoundTripper
-	text atomic.Pointer[string]
-	lost atomic.Int64
-}
-
-func (l *replyLoser) RoundTrip(r *http.Request) (*http.Response, error) {
-	text, body := l.text.Load(), transport.Txn(r)
-	if body == "" || text == nil {
-		return l.to.RoundTrip(r)
-	}
-	resp, err := l.to.RoundTrip(r)
-	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(body, *text) ||
-		!l.text.CompareAndSwap(text, nil) {
-		return resp, err
-	}
-	resp.Body.Close()
-	l.lost.Add(1)
-	return nil, transport.ErrReset
-}
-
-func (l *replyLoser) loses(text string) { l.text.Store(&text) }
-
 // A leader has waited for a predecessor's lease once. In a later term it waits again, also when the
 // answer to its take is lost: what it has waited for before says nothing of who led since.
 func TestLeadWaitsAlsoWhenTheAnswerToTheTakeIsLost(t *testing.T) {
 	run(t, func(c *cluster) {
-		l := &replyLoser{to: c.consul.RoundTripper()}
+		l := &transport.Astray{To: c.consul.RoundTripper()}
 		c.start("n1")
 		c.awaitLead(5 * time.Second)
 		c.start("n2")
@@ -55,13 +28,13 @@ func TestLeadWaitsAlsoWhenTheAnswerToTheTakeIsLost(t *testing.T) {
 		if leads := c.leader(); leads != "n1" {
 			t.Fatalf("%s leads", leads)
 		}
-		l.loses(`"Verb":"lock","Key":"service/demo/leader"`)
+		l.Lose(1, transport.TxnWith(`"Verb":"lock","Key":"service/demo/leader"`))
 		c.blind("n1")
 		if _, took := c.awaitLead(15*time.Second, "n1"); took < 9*time.Second {
 			t.Errorf("Lead began after %v", took)
 		}
-		if l.lost.Load() != 1 {
-			t.Fatalf("%d answers were lost", l.lost.Load())
+		if l.Lost() != 1 {
+			t.Fatalf("%d answers were lost", l.Lost())
 		}
 	})
 }
@@ -70,7 +43,7 @@ func TestLeadWaitsAlsoWhenTheAnswerToTheTakeIsLost(t *testing.T) {
 // when the answer to its registration is lost.
 func TestInheritedItemsWaitAlsoWhenTheAnswerToTheRegistrationIsLost(t *testing.T) {
 	run(t, func(c *cluster) {
-		l := &replyLoser{to: c.consul.RoundTripper()}
+		l := &transport.Astray{To: c.consul.RoundTripper()}
 		second := func(cfg *actors.Config) {
 			p := *cfg.Process
 			p.Host, p.BootID = "elsewhere", "elsewhere"
@@ -107,12 +80,12 @@ func TestInheritedItemsWaitAlsoWhenTheAnswerToTheRegistrationIsLost(t *testing.T
 		q := c.start("n1")
 		all = append(all, q)
 		c.await("q works", 40*time.Second, func() bool { return c.startsOf(c.items(1)[0]) > 1 })
-		l.loses(`"Verb":"lock","Key":"service/demo/members/n1"`)
+		l.Lose(1, transport.TxnWith(`"Verb":"lock","Key":"service/demo/members/n1"`))
 		ends(q)
 		p.net.Cut(nil)
 		time.Sleep(25 * time.Second)
-		if l.lost.Load() != 1 {
-			t.Fatalf("%d answers were lost", l.lost.Load())
+		if l.Lost() != 1 {
+			t.Fatalf("%d answers were lost", l.Lost())
 		}
 	})
 }

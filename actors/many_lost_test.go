@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // The grace of each begins when the leader has asked about it, and each takes three requests.
 func TestManyMembersLostAtOnceOnASlowConsulAreWaitedForTogether(t *testing.T) {
 	const lost = 30
 	run(t, func(c *cluster) {
-		way := &slowWay{to: c.consul.RoundTripper()}
+		way := transport.NewWire(c.consul.RoundTripper())
 		brake := func(cfg *actors.Config) { cfg.BrakeHold = time.Millisecond }
 		c.way = way
 		c.start("n1", brake)
@@ -25,14 +26,14 @@ func TestManyMembersLostAtOnceOnASlowConsulAreWaitedForTogether(t *testing.T) {
 		c.await("all work", time.Minute, c.balanced(lost+1))
 		time.Sleep(10 * time.Second)
 		takes := func() time.Duration { return 200 * time.Millisecond }
-		way.takes.Store(&takes)
+		way.Slow(takes)
 		for i := range lost {
 			c.blind(fmt.Sprintf("m%02d", i))
 		}
 		took := c.await("all work at the one that is left", time.Minute, func() bool {
 			return c.loads()["n1"] == lost+1
 		})
-		way.takes.Store(nil)
+		way.Via(c.consul.RoundTripper())
 		if most := 10*time.Second + lost*600*time.Millisecond/3; took > most {
 			t.Errorf("the last item was taken over after %v; want %v at the most", took, most)
 		}
@@ -43,7 +44,7 @@ func TestManyMembersLostAtOnceOnASlowConsulAreWaitedForTogether(t *testing.T) {
 func TestManyMembersThatReleaseAtOnceOnASlowConsulDelayNobodyElse(t *testing.T) {
 	const others = 30
 	run(t, func(c *cluster) {
-		way := &slowWay{to: c.consul.RoundTripper()}
+		way := transport.NewWire(c.consul.RoundTripper())
 		c.way = way
 		c.start("n1")
 		c.awaitLead(10 * time.Second)
@@ -56,7 +57,7 @@ func TestManyMembersThatReleaseAtOnceOnASlowConsulDelayNobodyElse(t *testing.T) 
 		time.Sleep(10 * time.Second)
 		const answer = 800 * time.Millisecond
 		takes := func() time.Duration { return answer }
-		way.takes.Store(&takes)
+		way.Slow(takes)
 		var gone []string
 		for i := range others {
 			gone = append(gone, c.itemsOf(fmt.Sprintf("m%02d", i))[0])
@@ -65,7 +66,7 @@ func TestManyMembersThatReleaseAtOnceOnASlowConsulDelayNobodyElse(t *testing.T) 
 		time.Sleep(5 * time.Second) // they have been asked, and give them up
 		c.addWork("one more")
 		took := c.await("it runs", 2*time.Minute, c.runs([]string{"one more"}))
-		way.takes.Store(nil)
+		way.Via(c.consul.RoundTripper())
 		if most := 12 * answer; took > most {
 			t.Errorf("it ran after %v; want %v at the most", took, most)
 		}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -19,17 +19,13 @@ import (
 // last, and one that was added again does not go.
 func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
-		late := &delayer{to: d.consul.RoundTripper()}
+		late := &transport.Astray{To: d.consul.RoundTripper()}
 		client, err := api.NewClient(&api.Config{Address: "consul.test",
 			HttpClient: &http.Client{Transport: late}})
 		d.must(err)
 		op, err := actors.NewOperator(client, "demo")
 		d.must(err)
-		hold := func(verb string) {
-			late.match = func(body string) bool {
-				return strings.Contains(body, `"`+verb+`"`)
-			}
-		}
+		hold := func(verb string) { late.Hold(1, transport.TxnWith(`"`+verb+`"`)) }
 		has := func() bool {
 			p, _, err := d.kv.Get("service/demo/workload/w", nil)
 			d.must(err)
@@ -41,7 +37,7 @@ func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 			t.Fatalf("a removal without an answer: %v", err)
 		}
 		d.must(d.op.AddWork(t.Context(), actors.WorkInput{ID: "w", Payload: []byte("anew")}))
-		if codes := late.deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || !has() {
+		if codes := late.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || !has() {
 			t.Errorf("the late removal was answered %v; the item is there: %v", codes, has())
 		}
 		hold("set")
@@ -50,7 +46,7 @@ func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 			t.Fatalf("an addition without an answer: %v", err)
 		}
 		d.must(d.op.RemoveWork(t.Context(), "w"))
-		if codes := late.deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || has() {
+		if codes := late.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || has() {
 			t.Errorf("the late addition was answered %v; the item is there: %v", codes, has())
 		}
 	})

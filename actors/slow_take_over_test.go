@@ -3,6 +3,8 @@ package actors_test
 import (
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // docs/guarantees.md names these numbers: how many answers of Consul's a take-over waits for, one
@@ -16,7 +18,7 @@ func TestATakeOverWaitsForSoManyAnswersOfConsul(t *testing.T) {
 		t.Run(who.name, func(t *testing.T) {
 			at := func(answer time.Duration) (took time.Duration) {
 				run(t, func(c *cluster) {
-					way := &slowWay{to: c.consul.RoundTripper()}
+					way := transport.NewWire(c.consul.RoundTripper())
 					c.way = way
 					for _, id := range []string{"n1", "n2", "n3"} {
 						c.start(id)
@@ -25,7 +27,7 @@ func TestATakeOverWaitsForSoManyAnswersOfConsul(t *testing.T) {
 					c.addWork(c.items(30)...)
 					c.await("all work", time.Minute, c.balanced(30))
 					takes := func() time.Duration { return answer }
-					way.takes.Store(&takes)
+					way.Slow(takes)
 					time.Sleep(20 * time.Second)
 					lost := who.lost(c)
 					c.kill(lost)
@@ -38,7 +40,7 @@ func TestATakeOverWaitsForSoManyAnswersOfConsul(t *testing.T) {
 						}
 						return n == 30
 					})
-					way.takes.Store(nil)
+					way.Via(c.consul.RoundTripper())
 				})
 				return took
 			}

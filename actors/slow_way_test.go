@@ -4,30 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
-
-// slowWay is a way to a Consul that takes its time for each answer. A long poll takes none on top
-// of its wait.
-type slowWay struct {
-	to    http.RoundTripper
-	takes atomic.Pointer[func() time.Duration]
-}
-
-func (w *slowWay) RoundTrip(r *http.Request) (*http.Response, error) {
-	return transport.Slow(w.to, func() time.Duration {
-		if takes := w.takes.Load(); takes != nil {
-			return (*takes)()
-		}
-		return 0
-	})(r)
-}
 
 // Each answer comes in time for its request, and the renewal, the read that confirms it and another
 // try come in time for the lease.
@@ -42,7 +24,7 @@ func TestAConsulThatIsSlowWithEachAnswerCostsNothing(t *testing.T) {
 				t.Run(fmt.Sprintf("%v varies %v phase %d", most, varies, phase),
 					func(t *testing.T) {
 						run(t, func(c *cluster) {
-							way := &slowWay{to: c.consul.RoundTripper()}
+							way := transport.NewWire(c.consul.RoundTripper())
 							c.way = way
 							c.addWork(c.items(6)...)
 							m := c.start("n1")
@@ -55,7 +37,7 @@ func TestAConsulThatIsSlowWithEachAnswerCostsNothing(t *testing.T) {
 								}
 								return most
 							}
-							way.takes.Store(&takes)
+							way.Slow(takes)
 							first := m.c.Session().Get().ID
 							for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(
 								20 * time.Millisecond) {
@@ -69,7 +51,7 @@ func TestAConsulThatIsSlowWithEachAnswerCostsNothing(t *testing.T) {
 							if n := c.totalStarts(); n != 6 {
 								t.Errorf("%d starts of 6 items", n)
 							}
-							way.takes.Store(nil)
+							way.Via(c.consul.RoundTripper())
 						})
 					})
 			}
@@ -81,14 +63,14 @@ func TestAConsulThatIsSlowWithEachAnswerCostsNothing(t *testing.T) {
 func TestWorkStopsWithinItsLeaseAlsoWithASmallMargin(t *testing.T) {
 	for takes := 900 * time.Millisecond; takes < time.Second; takes += 4 * time.Millisecond {
 		run(t, func(c *cluster) {
-			way := &slowWay{to: c.consul.RoundTripper()}
+			way := transport.NewWire(c.consul.RoundTripper())
 			c.way = way
 			c.addWork(c.items(4)...)
 			m := c.start("n1", func(cfg *actors.Config) { cfg.LeaseMargin = time.Millisecond })
 			c.await("all work", time.Minute, c.balanced(4))
 			// for the renewal, and the read that confirms it
 			half := func() time.Duration { return takes / 2 }
-			way.takes.Store(&half)
+			way.Slow(half)
 			time.Sleep(10 * time.Second)
 			m.net.Cut(errors.New("connection refused"))
 			lease := m.c.Session().Get().Lease

@@ -347,7 +347,7 @@ func TestALateReleaseDoesNotTakeBackThatNothingIsWaitedFor(t *testing.T) {
 		three(c, 9)
 		c.kill("n2")
 		time.Sleep(time.Second)
-		d := &delayer{to: c.consul.RoundTripper()}
+		d := &transport.Astray{To: c.consul.RoundTripper()}
 		c.way = d
 		c.start("n2")
 		n2 := c.members["n2"].c
@@ -360,9 +360,7 @@ func TestALateReleaseDoesNotTakeBackThatNothingIsWaitedFor(t *testing.T) {
 		c.await("n2 has an item of its own", 5*time.Second, func() bool {
 			return c.owners()["new"] == "n2"
 		})
-		d.mu.Lock()
-		d.match = func(body string) bool { return strings.Contains(body, "delete-cas") }
-		d.mu.Unlock()
+		d.Hold(1, transport.TxnWith("delete-cas"))
 		c.put("control/pins/new", "n1")
 		c.await("it was released again by another request", 5*time.Second, func() bool {
 			return c.owners()["new"] == "n1"
@@ -381,7 +379,7 @@ func TestALateReleaseDoesNotTakeBackThatNothingIsWaitedFor(t *testing.T) {
 			t.Fatal("the ack is clear before the lease is over")
 		}
 		c.await("the lease is over", 15*time.Second, func() bool { return ack().Clear })
-		if codes := d.deliver(); len(codes) != 1 || codes[0] != http.StatusConflict {
+		if codes := d.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict {
 			t.Errorf("the late release was answered %v, want one 409", codes)
 		}
 		if a := ack(); !a.Clear {

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -121,51 +121,24 @@ func TestCallsLastThroughAnOutage(t *testing.T) {
 	})
 }
 
-// lossy loses the answers, or holds back the requests, of the writes it is
-// told to.
-type lossy struct {
-	consul http.RoundTripper
-	lose   int // the answers of the next writes are lost
-	hold   int // the next writes are held back, and their senders told that they failed
-	held   []*http.Request
-}
-
-func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet {
-		return l.consul.RoundTrip(r)
-	}
-	if l.hold > 0 {
-		l.hold--
-		l.held = append(l.held, transport.Copy(r))
-		return nil, io.ErrUnexpectedEOF
-	}
-	resp, err := l.consul.RoundTrip(r)
-	if l.lose > 0 {
-		l.lose--
-		return nil, io.ErrUnexpectedEOF
-	}
-	return resp, err
-}
-
-func (l *lossy) arrive(t *testing.T) {
+// arrive delivers what was held back.
+func arrive(t *testing.T, l *transport.Astray) {
 	t.Helper()
-	for _, r := range l.held {
-		if transport.Again(l.consul, r) == 0 {
-			t.Error("what was held back got no answer")
-		}
+	if slices.Contains(l.Deliver(), 0) {
+		t.Error("what was held back got no answer")
 	}
-	l.held = nil
 }
 
 func TestALostAnswerCountsWhenTheValueIsInPlace(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
-		l := &lossy{consul: consul.RoundTripper(), lose: 1}
+		l := &transport.Astray{To: consul.RoundTripper()}
+		l.Lose(1, transport.Writes)
 		kv := over(t, l).KV(counter)
 		must(t, kv.Put(t.Context(), "k", []byte("v")))
 		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "v" {
 			t.Errorf("value %q, error %v", v, err)
 		}
-		l.lose = 1
+		l.Lose(1, transport.Writes)
 		must(t, kv.Delete(t.Context(), "k"))
 		_, err := kv.Get(t.Context(), "k")
 		wantKind(t, err, store.ErrNotFound, false)
@@ -174,26 +147,26 @@ func TestALostAnswerCountsWhenTheValueIsInPlace(t *testing.T) {
 
 func TestALateCopyOfAPutOrDeleteChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
-		l := &lossy{consul: consul.RoundTripper()}
+		l := &transport.Astray{To: consul.RoundTripper()}
 		kv := over(t, l).KV(counter)
 		for _, large := range []int{0, 400_000} {
 			pad := bytes.Repeat([]byte{'.'}, large)
 			must(t, kv.Put(t.Context(), "k", append([]byte("0"), pad...)))
-			l.hold = 2
+			l.Hold(2, transport.Writes)
 			must(t, kv.Put(t.Context(), "k", append([]byte("1"), pad...)))
 			must(t, kv.Put(t.Context(), "k", append([]byte("2"), pad...)))
-			if len(l.held) != 2 {
-				t.Fatalf("%d requests held back", len(l.held))
+			if l.Held() != 2 {
+				t.Fatalf("%d requests held back", l.Held())
 			}
-			l.arrive(t)
+			arrive(t, l)
 			if v, err := kv.Get(t.Context(), "k"); err != nil || v[0] != '2' {
 				t.Errorf("value %.3q, error %v", v, err)
 			}
 		}
-		l.hold = 1
+		l.Hold(1, transport.Writes)
 		must(t, kv.Delete(t.Context(), "k"))
 		must(t, kv.Put(t.Context(), "k", []byte("new")))
-		l.arrive(t)
+		arrive(t, l)
 		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "new" {
 			t.Errorf("value %q, error %v", v, err)
 		}
@@ -277,15 +250,16 @@ func TestASecondCopyOfAPutDoesNotUndoADelete(t *testing.T) {
 // others, replaced by the next try, and deleted.
 func TestATryOfAPutThatArrivesLateDoesNotUndoADelete(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		l := &lossy{consul: consul.RoundTripper(), hold: 1}
+		l := &transport.Astray{To: consul.RoundTripper()}
+		l.Hold(1, transport.Writes)
 		kv := over(t, l).KV(counter)
 		time.AfterFunc(time.Millisecond, func() { must(t, s.Put(t.Context(), "k", nil, 0)) })
 		must(t, kv.Put(t.Context(), "k", []byte("v")))
-		if len(l.held) != 1 {
-			t.Fatalf("%d requests held back", len(l.held))
+		if l.Held() != 1 {
+			t.Fatalf("%d requests held back", l.Held())
 		}
 		must(t, s.KV(counter).Delete(t.Context(), "k"))
-		l.arrive(t)
+		arrive(t, l)
 		_, err := kv.Get(t.Context(), "k")
 		wantKind(t, err, store.ErrNotFound, false)
 	})
@@ -295,7 +269,8 @@ func TestATryOfAPutThatArrivesLateDoesNotUndoADelete(t *testing.T) {
 // was deleted: who had read that it was gone would find its own value gone as well.
 func TestADeleteWhoseAnswerIsLostDeletesNothingThatWasMadeSince(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		l := &lossy{consul: consul.RoundTripper(), lose: 1}
+		l := &transport.Astray{To: consul.RoundTripper()}
+		l.Lose(1, transport.Writes)
 		kv, others := over(t, l).KV(counter), s.KV(counter)
 		must(t, others.Put(t.Context(), "k", []byte("old")))
 		time.AfterFunc(time.Millisecond, func() {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,43 +14,28 @@ import (
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
-// noted keeps which requests go by, but for the long polls and what keeps a session alive.
-type noted struct {
-	next http.RoundTripper
-
-	mu       sync.Mutex
-	requests []string
+// calls notes which requests go by, but for the long polls and what keeps a session alive.
+func calls(to http.RoundTripper) *transport.Recorder {
+	return &transport.Recorder{To: to, Keep: func(r *http.Request) bool {
+		return !transport.Poll(r) && !strings.Contains(r.URL.Path, "/session/") &&
+			!strings.Contains(r.URL.Path, "/agent/")
+	}}
 }
 
-func (n *noted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !transport.Poll(r) && !strings.Contains(r.URL.Path, "/session/") &&
-		!strings.Contains(r.URL.Path, "/agent/") {
-		n.mu.Lock()
-		n.requests = append(n.requests, r.Method+" "+r.URL.Path)
-		n.mu.Unlock()
+func names(requests []*http.Request) (names []string) {
+	for _, r := range requests {
+		names = append(names, r.Method+" "+r.URL.Path)
 	}
-	return n.next.RoundTrip(r)
-}
-
-func (n *noted) forget() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.requests = nil
-}
-
-func (n *noted) all() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Clone(n.requests)
+	return names
 }
 
 // A hand-over takes two writes, one of each side, and no read before either: as many as api.Lock.
 func TestAHandOverTakesOneRequestOnEachSide(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
-		ways := [3]*noted{}
+		ways := [3]*transport.Recorder{}
 		all := [3]*election.Election{}
 		for i := range ways {
-			ways[i] = &noted{next: s.consul.RoundTripper()}
+			ways[i] = calls(s.consul.RoundTripper())
 			conn := s.over(ways[i])
 			defer conn.Close()
 			all[i] = nominated(t, conn, election.Config{Election: "e", Name: fmt.Sprint(i)})
@@ -64,7 +47,7 @@ func TestAHandOverTakesOneRequestOnEachSide(t *testing.T) {
 				t.Fatalf("%d is %v in its turn", i, role)
 			}
 			for _, w := range ways {
-				w.forget()
+				w.Forget()
 			}
 			begin := time.Now()
 			all[i].Resign()
@@ -76,11 +59,11 @@ func TestAHandOverTakesOneRequestOnEachSide(t *testing.T) {
 			if all[i+1].State().Get().Role != election.Leading || time.Since(begin) != 0 {
 				t.Errorf("%d does not lead at once, after %v", i+1, time.Since(begin))
 			}
-			if got := ways[i].all(); len(got) != 1 || got[0] != "PUT /v1/txn" {
+			if got := names(ways[i].Copies()); len(got) != 1 || got[0] != "PUT /v1/txn" {
 				t.Errorf("%d asked for this to resign: %v", i, got)
 			}
 			// What it looks at afterwards is in nobody's way.
-			if got := ways[i+1].all(); len(got) == 0 || got[0] != "PUT /v1/txn" {
+			if got := names(ways[i+1].Copies()); len(got) == 0 || got[0] != "PUT /v1/txn" {
 				t.Errorf("%d asked for this to lead: %v", i+1, got)
 			}
 		}

@@ -86,6 +86,9 @@ func (w *Wire) Late(d time.Duration) Func { return Late(w.To(), d) }
 // Twice is the function Twice on this wire.
 func (w *Wire) Twice(d time.Duration) Func { return Twice(w.To(), d) }
 
+// Slow has each answer from now on take its time on this wire, as the function Slow says.
+func (w *Wire) Slow(takes func() time.Duration) { w.Via(Slow(w.To(), takes)) }
+
 // RoundTrip carries a request as the wire is.
 func (w *Wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
@@ -146,10 +149,10 @@ func (c *Counter) RoundTrip(r *http.Request) (*http.Response, error) {
 // N is how many there were.
 func (c *Counter) N() int { return int(c.n.Load()) }
 
-// Recorder keeps a copy of each transaction that Keep wants. Keep may be nil: all.
+// Recorder keeps a copy of each request that Keep wants. Keep may be nil: each transaction.
 type Recorder struct {
 	To   http.RoundTripper
-	Keep func(text string) bool
+	Keep func(*http.Request) bool
 
 	mu     sync.Mutex
 	copies []*http.Request
@@ -157,7 +160,11 @@ type Recorder struct {
 
 // RoundTrip notes a request and carries it.
 func (c *Recorder) RoundTrip(r *http.Request) (*http.Response, error) {
-	if text := Txn(r); text != "" && (c.Keep == nil || c.Keep(text)) {
+	keep := c.Keep
+	if keep == nil {
+		keep = TxnWith()
+	}
+	if keep(r) {
 		late := Copy(r)
 		c.mu.Lock()
 		c.copies = append(c.copies, late)
@@ -171,4 +178,11 @@ func (c *Recorder) Copies() []*http.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.copies)
+}
+
+// Forget forgets the copies so far.
+func (c *Recorder) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.copies = nil
 }
