@@ -134,3 +134,39 @@ func TestALeaderThatIsCutOffBeyondItsCheckIsNoBreach(t *testing.T) {
 		}
 	})
 }
+
+// Who holds items without a command holds them as a process that may stand still for longer than
+// its lease. Somebody else has them by then, and the histories are no breach.
+func TestAMemberThatHoldsItemsAndStandsStillIsNoBreach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := openHistory(filepath.Join(t.TempDir(), "history"))
+		must(t, err)
+		begin := time.Now()
+		h.proc, h.paused = "n1#1", pauseDetector{checked: begin, limit: 3 * time.Second}
+		work := h.wrap(hold(slog.New(slog.DiscardHandler)))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		for _, id := range []string{"w1", "w2"} {
+			go func() { ended <- work(ctx, actors.Item{ID: id, Token: 5}) }()
+		}
+		for range 5 {
+			time.Sleep(time.Second)
+			h.check(time.Now())
+		}
+		time.Sleep(20 * time.Second) // it looks at no clock
+		stop()
+		for range 2 {
+			must(t, <-ended)
+		}
+		other := []history.Event{{Verb: history.Start, Item: "w1", Token: 6},
+			{Verb: history.Start, Item: "w2", Token: 7}, {Verb: history.Alive}}
+		for i := range other {
+			other[i].Proc, other[i].At = "n2#1", begin.Add(time.Duration(15+10*i)*time.Second)
+		}
+		other[1].At = other[0].At
+		events := closed(t, h)
+		if r := history.Check(history.Merge(events, other), history.Options{}); len(r.Breaches) > 0 {
+			t.Errorf("%v", r)
+		}
+	})
+}

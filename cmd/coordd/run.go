@@ -460,11 +460,14 @@ func leaseMargin(cfg actors.Config) time.Duration {
 	return cfg.TTL / 10
 }
 
-// hold is the work of a member that holds items without a command.
+// hold is the work of a member that holds items without a command. It stands still whenever this
+// process does.
 func hold(log *slog.Logger) actors.Work {
 	return func(ctx context.Context, item actors.Item) error {
 		log.Debug("item-owned", "item", item.ID, "token", item.Token)
+		began := time.Now()
 		<-ctx.Done()
+		stood(ctx, began, time.Now())
 		log.Debug("item-given-up", "item", item.ID, "token", item.Token)
 		return nil
 	}

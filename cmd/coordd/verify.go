@@ -31,9 +31,9 @@ cannot tell (members do not see when the faults are over, nor all of Consul's ke
 breach. "incomplete" names a member that could not write its history for a while: what it did then
 is no breach either. A member that stood still (SIGSTOP, a suspended host) led until then, if it
 leads no more within a second of waking up. If its guard process stood still as well, its commands
-count as standing still with them: the history does not tell of commands that went on alone. A
-member that was cut off from Consul, and has a health check there, led until it was last heard:
-another may lead before the lease is over.
+count as standing still with them: the history does not tell of commands that went on alone. Items
+that it held without a command stood still with it. A member that was cut off from Consul, and has a
+health check there, led until it was last heard: another may lead before the lease is over.
 
 Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be judged: it cannot be
 read, is given twice, or was written while its host's clock was set back; or that there is nothing
