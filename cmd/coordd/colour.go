@@ -21,7 +21,7 @@ const (
 // colours tells whether what a command prints may have colours: somebody looks at it on a terminal
 // and has not said otherwise (https://no-color.org).
 func (a *app) colours() bool {
-	return isTerminal(a.out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return isTerminal(a.out) && os.Getenv("NO_COLOR") == ""
 }
 
 // print prints what show writes, with colours where they help.

@@ -65,7 +65,7 @@ func (o *outputFlags) open() (output.Config, error) {
 	}
 	switch cfg.To {
 	case output.Prefix:
-		colours := os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		colours := os.Getenv("NO_COLOR") == ""
 		cfg.Terminal = [2]bool{colours && isTerminal(os.Stdout), colours && isTerminal(os.Stderr)}
 	case output.File:
 		if cfg.Dir, err = output.CheckDir(cfg.Dir); err != nil {

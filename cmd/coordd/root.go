@@ -104,7 +104,8 @@ run --explain-timing, are given on the command line only.) Consul's own variable
 (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and so on) mean
 what they mean to every Consul tool.
 
-There are colours on a terminal only, and none with NO_COLOR in the environment.
+There are colours on a terminal only, and none with NO_COLOR in the environment. With TERM=dumb
+a terminal gets what a file gets: no colours, and lines in place of what is drawn anew.
 
 Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line or
 input file. coordd elect ends with its command's own; coordd help elect says more.`,

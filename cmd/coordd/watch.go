@@ -120,8 +120,11 @@ func jsonView(w io.Writer, s actors.Status, err error) error {
 	return err
 }
 
-// isTerminal tells whether somebody looks at what is written.
+// isTerminal tells whether somebody looks at what is written, on what can draw and colour.
 func isTerminal(w io.Writer) bool {
+	if os.Getenv("TERM") == "dumb" {
+		return false
+	}
 	if o, ok := w.(*outlet); ok {
 		w = o.to
 	}
