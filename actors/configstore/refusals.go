@@ -15,7 +15,6 @@ import (
 type refusals struct {
 	file    string // empty: there is no log
 	sync    func(*os.File) error
-	named   bool // the directory that names the file was synced
 	unsaved []unsavedRefusal
 	recent  []Conflict
 	total   int
@@ -89,12 +88,11 @@ func (r *refusals) save(u *unsavedRefusal) (err error) {
 	if _, err = f.WriteAt(append(line, '\n'), size); err == nil {
 		err = r.sync(f)
 	}
-	if err == nil && !r.named {
+	if err == nil { // each time: somebody may have moved the file away
 		err = wal.SyncDir(filepath.Dir(r.file), r.sync)
 	}
 	if err != nil {
 		return errors.Join(err, f.Truncate(size))
 	}
-	r.named = true
 	return nil
 }
