@@ -57,6 +57,7 @@ func TestARequestThatReachesAnyMemberIsCountedByTheOwner(t *testing.T) {
 		})
 		return owner
 	}
+	until(http.MethodGet, fronts["n2"], "0", "") // both are there
 	owner := until(http.MethodGet, fronts["n1"], "0", "")
 	for i := range 4 {
 		front := fronts[[]string{"n1", "n2"}[i%2]]

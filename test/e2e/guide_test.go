@@ -82,6 +82,7 @@ func TestTheConsolesOfTheGuide(t *testing.T) {
 			return s.now().unlike(len(s.members), 0)
 		})
 	}
+	s.seen()
 	add := []string{"work", "add", "extra_1"}
 	for i := range 30 {
 		add = append(add, fmt.Sprintf("device_group_%04d", i+1))
@@ -124,6 +125,7 @@ func TestTheConsolesOfTheGuideAboutALoss(t *testing.T) {
 	testkit.Await(t, startLimit, "n2 leads", func() string { return s.now().unlike(1, 0) })
 	lost := s.start("n4", "--lease", "3s")
 	testkit.Await(t, startLimit, "two members", func() string { return s.now().unlike(2, 0) })
+	s.seen()
 	add := []string{"work", "add"}
 	for i := range 34 {
 		add = append(add, fmt.Sprintf("device_group_%04d", i+1))

@@ -140,6 +140,7 @@ func TestANightOnCall(t *testing.T) {
 		n.member(id, flags...)
 	}
 	testkit.Await(t, startLimit, "five members", func() string { return n.now().unlike(5, 0) })
+	n.service.seen()
 	items := n.share(nightItems)
 	n.until(all, "status")
 	n.quiet()

@@ -124,6 +124,22 @@ func (s *service) startThree(flags ...string) {
 	testkit.Await(s.t, startLimit, "three members and a leader", func() string {
 		return s.now().unlike(3, 0)
 	})
+	s.seen()
+}
+
+// seen waits until the leader knows of all members, which may be a moment after they are registered
+// and shown. What is added from then on is shared out among them, and need not move.
+func (s *service) seen() {
+	s.t.Helper()
+	testkit.Await(s.t, startLimit, "the leader has seen all members", func() string {
+		events := s.do("events")
+		for id := range s.members {
+			if !strings.Contains(events, " "+id+" joined\n") {
+				return events
+			}
+		}
+		return ""
+	})
 }
 
 // Limits for a machine that runs other tests too; what is promised in seconds is asserted apart
