@@ -63,7 +63,7 @@ a file: a line of JSON for each, {"key": ..., "index": ..., "value": ...}, or
 is replaced as a whole, or stays as it was; where its directory may not be written to
 it is written over.`,
 		Example: "  coordd config export > config.jsonl",
-		Args:    atMostOne,
+		Args:    oneFileAtMost,
 		RunE: a.does(func(ctx context.Context, args []string) error {
 			entries, err := a.configEntries(ctx, s, nil)
 			if err != nil {

@@ -160,6 +160,13 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 	add("changes", a.steerCommands()...)
 	add("other", a.devconsulCommand(), a.versionCommand())
 	a.completeServices(root)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // cobra's own shows its help for any word
+			c.Args = nil
+			group(c)
+		}
+	}
 	return root
 }
 
@@ -273,6 +280,31 @@ func exactly(n int, what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// withValues is for a command of which these flags may not be empty on the command line: whoever
+// asks with an empty variable would be told of something else, or do it.
+func withValues(args cobra.PositionalArgs, flags ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		for _, name := range flags {
+			f := cmd.Flags().Lookup(name)
+			if value := f.Value.String(); f.Changed && (value == "" || value == "[]") {
+				return usage("--%s is empty: give a value, or leave it out", name)
+			}
+		}
+		return args(cmd, given)
+	}
+}
+
+// oneFileAtMost is for a command that writes to a file, or without one to standard output.
+func oneFileAtMost(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 1:
+		return usage("give one file at most, not %d arguments", len(args))
+	case len(args) == 1 && args[0] == "":
+		return usage("the name of the file is empty: give one, or - for standard output")
+	}
+	return nil
 }
 
 func noArguments(_ *cobra.Command, args []string) error {

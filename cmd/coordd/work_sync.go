@@ -21,12 +21,7 @@ and "coordd work sync" read them; without a file, or with -, to standard output.
 is binary or has several lines is written in base64.`,
 		Example: `  coordd work export items.txt
   coordd work export | grep -c .`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usage("give one file at most, not %d arguments", len(args))
-			}
-			return nil
-		},
+		Args: oneFileAtMost,
 		RunE: a.does(func(ctx context.Context, args []string) error {
 			o, err := s.reached(ctx)
 			if err != nil {
