@@ -25,8 +25,9 @@
 // and a process writes "alive" now and then to be held to what it does. Time in which a process was
 // frozen ("freeze" to "thaw") does not count: a process that stands still works on nothing. Whoever
 // stops it writes that. A member writes it itself, of the times for which it and its guard process
-// stood still together. A "step" or a "stop" outside of the work with its token is a breach: there
-// was work of which nothing had been said.
+// stood still together; without commands it has no guard, and stands still alone. A "step" or a
+// "stop" outside of the work with its token is a breach: there was work of which nothing had been
+// said.
 //
 // A line "dead" says that a process was killed. It says nothing of the process's commands. If they
 // write lines of their own (in tests they do), each of them counts as working up to its own last
