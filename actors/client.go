@@ -11,8 +11,13 @@ import (
 // NewClient is api.NewClient for a configuration as from api.DefaultConfig. Its client is the one
 // that [Config.Client] describes. It says when Consul refuses a connection because there are too
 // many, and the deadlines of calls grow with what arrives. A user:password@ in the address is used
-// for HTTP's basic authentication.
+// for HTTP's basic authentication. What [CheckSwitches] refuses is an error.
 func NewClient(cfg *api.Config) (*api.Client, error) { return store.NewClient(cfg) }
+
+// CheckSwitches refuses a CONSUL_HTTP_SSL or CONSUL_HTTP_SSL_VERIFY that is neither true nor false.
+// api.DefaultConfig takes it for false: TLS is left out then, or Consul's certificate not looked
+// at.
+func CheckSwitches() error { return store.CheckSwitches() }
 
 // SplitAddress takes the user:password@ out of an address of Consul, host:port or a URL. The
 // address that it returns may be logged. Auth is nil when there is no password.

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
-	"strconv"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/hashicorp/consul/api"
@@ -39,8 +37,8 @@ func (c *consulFlags) some() bool { return *c != consulFlags{} }
 // client returns a client of Consul and the address that it uses. It reads the files that the
 // environment names, for a token and for TLS: nobody may ever write to one that is a pipe.
 func (c *consulFlags) client(ctx context.Context) (*api.Client, string, error) {
-	if err := checkConsulSwitches(); err != nil {
-		return nil, "", err
+	if err := actors.CheckSwitches(); err != nil { // before the library says of it what it says
+		return nil, "", usage("%v", err)
 	}
 	cfg := api.DefaultConfig()
 	if c.Consul != "" {
@@ -69,17 +67,4 @@ func (c *consulFlags) client(ctx context.Context) (*api.Client, string, error) {
 		return nil, "", usage("Consul at %s: %v", address, err)
 	}
 	return client, address, nil
-}
-
-// checkConsulSwitches refuses what the library would take for no answer: TLS would be left out, or
-// Consul's certificate not looked at.
-func checkConsulSwitches() error {
-	for _, name := range []string{api.HTTPSSLEnvName, api.HTTPSSLVerifyEnvName} {
-		if value := os.Getenv(name); value != "" {
-			if _, err := strconv.ParseBool(value); err != nil {
-				return usage("%s is %q: give true or false", name, value)
-			}
-		}
-	}
-	return nil
 }

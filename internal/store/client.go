@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/hashicorp/consul/api"
@@ -31,7 +33,13 @@ var ErrTooManyConns = errors.New("too many connections from this address")
 //
 // A user:password@ in the address, see [SplitAddress], is used for HTTP's basic authentication. A
 // slash at the end of a URL is none of the paths that are asked for.
+//
+// What [CheckSwitches] refuses is an error: the library fills in from the variables what cfg leaves
+// out.
 func NewClient(cfg *api.Config) (*api.Client, error) {
+	if err := CheckSwitches(); err != nil {
+		return nil, err
+	}
 	address, auth := SplitAddress(cfg.Address)
 	if address = withoutSlash(address); address != cfg.Address {
 		with := *cfg
@@ -56,11 +64,27 @@ func ClientOr(client *api.Client) (*api.Client, error) {
 	if client != nil {
 		return client, nil
 	}
-	client, err := NewClient(api.DefaultConfig())
+	err := CheckSwitches() // before the library says of it what it says
+	if err == nil {
+		client, err = NewClient(api.DefaultConfig())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the CONSUL_HTTP_* variables: %w", err)
 	}
 	return client, nil
+}
+
+// CheckSwitches refuses a CONSUL_HTTP_SSL or CONSUL_HTTP_SSL_VERIFY that is neither true nor false.
+// The library takes it for false: TLS would be left out, or Consul's certificate not looked at.
+func CheckSwitches() error {
+	for _, name := range []string{api.HTTPSSLEnvName, api.HTTPSSLVerifyEnvName} {
+		if value := os.Getenv(name); value != "" {
+			if _, err := strconv.ParseBool(value); err != nil {
+				return fmt.Errorf("%s is %q: give true or false", name, value)
+			}
+		}
+	}
+	return nil
 }
 
 // oneByOne gives each request that is under way a connection of its own, over TLS too. HTTP/2 would

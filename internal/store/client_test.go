@@ -81,3 +81,23 @@ func TestAConnectionThatConsulRefusesIsCalledByItsName(t *testing.T) {
 		t.Errorf("on standard error: %s", said.String())
 	}
 }
+
+// The library takes any other value for false: it would leave TLS out, or look at no certificate.
+func TestASwitchThatIsNeitherTrueNorFalseMakesNoClient(t *testing.T) {
+	for _, name := range []string{api.HTTPSSLEnvName, api.HTTPSSLVerifyEnvName} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "no")
+			if _, err := store.ClientOr(nil); err == nil || !strings.Contains(err.Error(),
+				name+` is "no": give true or false`) {
+				t.Errorf("a client of the variables: %v", err)
+			}
+			if _, err := store.NewClient(&api.Config{Address: "127.0.0.1:8500"}); err == nil {
+				t.Error("the library fills in what a configuration leaves out, and took the value")
+			}
+			t.Setenv(name, "false")
+			if _, err := store.ClientOr(nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
