@@ -350,8 +350,8 @@ func (m *machine) checkEnd() {
 
 // checkLeadership finds out whether this candidate still leads, and whether it may go on.
 func (m *machine) checkLeadership(now time.Time) {
-	if !m.leading && !m.draining || m.busy == opRelease || m.busy == opLeave {
-		return // a leadership that is being released cannot be lost
+	if !m.leading && !m.draining || m.busy == opRelease || m.busy == opLeave || m.left {
+		return // a leadership that is given up cannot be lost
 	}
 	switch {
 	case !m.leaseHolds(now) && !mutations.Broken("no-lease"):

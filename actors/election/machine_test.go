@@ -250,3 +250,23 @@ func TestADutyThatHasEndedIsNotBegunAgain(t *testing.T) {
 		}
 	}
 }
+
+// The view that its record is gone may come before the answer to the write that removed it.
+func TestALeaderThatHasLeftIsNotToldThatItLostTheLeadership(t *testing.T) {
+	for _, v := range []View{{Ops: 2}, {Ops: 2, Leader: Candidate{ID: "other", Name: "other"}}} {
+		r := newRules(t, true)
+		r.leads()
+		r.m.resign(false)
+		r.want(r.step(), RoleChanged, Draining)
+		r.m.dutyEnded(errToldToStop)
+		if e := r.step(); e.start != opLeave {
+			t.Fatalf("it does %v, want to leave", e.start)
+		}
+		r.see(v)
+		r.step()
+		r.m.done(r.now, outcome{op: opLeave})
+		if s := r.want(r.step(), Over, Out); !s.Resigned || s.Reason != "" {
+			t.Errorf("of its own resignation it is told %v", s)
+		}
+	}
+}
