@@ -72,10 +72,11 @@ type Backend interface {
 	// Candidates returns the candidates, the next leader first as far as the order is known.
 	Candidates(ctx context.Context) ([]Candidate, error)
 
-	// HandOver asks the present leader to make way for the candidate with this ID. All others hold
-	// back until that candidate leads, until it is no candidate any more, or until a time that the
-	// order says has passed since the leadership became free. ErrNoCandidate, ErrNoLeader.
-	HandOver(ctx context.Context, id string) error
+	// HandOver asks the leader to make way for the candidate with this ID. All others hold back
+	// until that candidate leads, until it is no candidate any more, or until a time that the order
+	// says has passed since the leadership became free. from is the token of the leader that is
+	// meant; 0: whoever leads. ErrNoCandidate; ErrNoLeader: nobody leads, or not the one meant.
+	HandOver(ctx context.Context, id string, from uint64) error
 
 	// End ends the election for everyone, now and later, until it is deleted. It returns when the
 	// store has the order, not when the leader has stopped. An election that does not exist is

@@ -60,7 +60,7 @@ func (b *panicking) Release(ctx context.Context) error {
 	return b.scripted.Release(ctx)
 }
 
-func (b *panicking) HandOver(context.Context, string) error {
+func (b *panicking) HandOver(context.Context, string, uint64) error {
 	b.at("HandOver")
 	return nil
 }

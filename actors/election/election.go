@@ -128,7 +128,7 @@ func (e *Election) HandOver(ctx context.Context, to string) error {
 	var found []Candidate
 	for _, c := range all {
 		if c.ID == to {
-			return e.backend.HandOver(ctx, c.ID)
+			return e.backend.HandOver(ctx, c.ID, 0)
 		}
 		if c.Name == to {
 			found = append(found, c)
@@ -140,7 +140,7 @@ func (e *Election) HandOver(ctx context.Context, to string) error {
 			"hand-over of %s: %w: nobody is called %q; give the name or the id of a candidate",
 			e.cfg.Election, ErrNoCandidate, to)
 	case 1:
-		return e.backend.HandOver(ctx, found[0].ID)
+		return e.backend.HandOver(ctx, found[0].ID, 0)
 	}
 	return fmt.Errorf("hand-over of %s: %w: %d are called %q; give the id of one of them",
 		e.cfg.Election, ErrNoCandidate, len(found), to)
@@ -334,7 +334,7 @@ func (s *shell) apply(ctx context.Context, timer *time.Timer) (finished bool) {
 func (s *shell) perform(ctx context.Context, what op) {
 	call, cancel := context.WithCancel(ctx)
 	s.stopOp = cancel
-	self := s.machine.self
+	self, from := s.machine.self, s.machine.handOverAsked
 	s.group.Go(func() {
 		r := outcome{op: what}
 		contained.Run(s.log, what.String(), func() (err error) {
@@ -346,7 +346,7 @@ func (s *shell) perform(ctx context.Context, what op) {
 			case opRelease:
 				err = s.backend.Release(call)
 			case opHandOver:
-				err = s.backend.HandOver(call, self.ID)
+				err = s.backend.HandOver(call, self.ID, from)
 			case opLeave:
 				err = s.backend.Leave(call)
 			}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,5 +51,42 @@ func TestACandidateResignsAlsoWhileItAsksForTheLeadership(t *testing.T) {
 		<-b.Done()
 		one.Close()
 		two.Close()
+	})
+}
+
+// Its request waits while the leader that it is for resigns. The next one has a higher priority.
+func TestWhoeverPreemptsAsksNoLaterLeaderToMakeWay(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		var open atomic.Bool
+		consul := s.consul.RoundTripper()
+		slow := s.over(transport.When(consul, func(r *http.Request) bool {
+			text := transport.Txn(r)
+			return !open.Load() && strings.Contains(text, `state/handover"`) &&
+				strings.Contains(text, `"cas"`) && !strings.Contains(text, `"lock"`)
+		}, transport.Fail(errRefused)))
+		defer slow.Close()
+		conn := s.over(consul)
+		defer conn.Close()
+		stands := func(over election.Connection, name string, priority int) *election.Election {
+			e := nominated(t, over, election.Config{Election: contested, Name: name,
+				Priority: priority, Preempt: name == "asks", Lead: untilTold, Logger: s.log})
+			time.Sleep(time.Second)
+			return e
+		}
+		low := stands(conn, "low", 0)
+		high := stands(conn, "high", 9)
+		asks := stands(slow, "asks", 5)
+		low.Resign()
+		<-low.Done()
+		time.Sleep(time.Second)
+		open.Store(true)
+		time.Sleep(time.Minute)
+		if s := high.State().Get(); s.Role != election.Leading {
+			t.Errorf("the one of the highest priority is told %v", s)
+		}
+		for _, e := range []*election.Election{asks, high} {
+			e.Resign()
+			<-e.Done()
+		}
 	})
 }

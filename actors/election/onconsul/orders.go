@@ -35,7 +35,7 @@ func (b *backend) again(ctx context.Context, what string, f func(context.Context
 	}
 }
 
-func (b *backend) HandOver(ctx context.Context, id string) error {
+func (b *backend) HandOver(ctx context.Context, id string, from uint64) error {
 	return b.again(ctx, "hand-over", func(ctx context.Context) error {
 		s, err := b.readCandidate(ctx, id, "")
 		to := s.own
@@ -44,7 +44,7 @@ func (b *backend) HandOver(ctx context.Context, id string) error {
 			return err
 		case s.endedError() != nil:
 			return s.endedError()
-		case s.vacant():
+		case s.vacant(), from != 0 && s.leader.CreateIndex != from:
 			return fmt.Errorf("hand-over of %s: %w: nothing is to be handed over", b.name,
 				election.ErrNoLeader)
 		case to.CreateIndex == 0 || to.Session == "":

@@ -61,3 +61,35 @@ func TestAHoldBackAboveTheBoundIsRefused(t *testing.T) {
 		t.Errorf("it is %v", err)
 	}
 }
+
+// Whoever preempts means a leader of lower priority, and not the one after it.
+func TestAHandOverThatIsForAnEarlierLeaderIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		conn := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+		defer conn.Close()
+		a := s.nominate(conn, "a")
+		first := becomes(t, a, election.Leading).Token
+		b := s.nominate(conn, "b")
+		becomes(t, b, election.Following)
+		c := s.nominate(conn, "c")
+		id := becomes(t, c, election.Following).Self.ID
+		a.Resign()
+		second := becomes(t, b, election.Leading).Token
+		backend, err := conn.Open("demo")
+		must(t, err)
+		if err := backend.HandOver(t.Context(), id, first); !errors.Is(err, election.ErrNoLeader) {
+			t.Errorf("an order for the leader before is answered with %v", err)
+		}
+		time.Sleep(time.Minute)
+		if s := b.State().Get(); s.Role != election.Leading {
+			t.Errorf("the leader is told %v", s)
+		}
+		must(t, backend.HandOver(t.Context(), id, second))
+		becomes(t, b, election.Draining)
+		for _, e := range []*election.Election{b, c} {
+			e.Resign()
+			<-e.Done()
+		}
+		<-a.Done()
+	})
+}

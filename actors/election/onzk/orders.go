@@ -68,8 +68,8 @@ func (b *backend) candidates(ctx context.Context) ([]election.Candidate, error) 
 	}), errors.Join(failed...)
 }
 
-func (b *backend) HandOver(ctx context.Context, id string) error {
-	err := b.conn.call(ctx, func() error { return b.handOver(ctx, id) })
+func (b *backend) HandOver(ctx context.Context, id string, from uint64) error {
+	err := b.conn.call(ctx, func() error { return b.handOver(ctx, id, from) })
 	if err != nil {
 		return fmt.Errorf("hand-over of %s: %w", b.name, err)
 	}
@@ -80,7 +80,7 @@ func (b *backend) HandOver(ctx context.Context, id string) error {
 // and term, because nodes of the next leader, and of the next election of the name, may have the
 // same versions. It writes nothing once ctx has ended: what it has read may be old by then, and
 // name a leader that nobody meant.
-func (b *backend) handOver(ctx context.Context, id string) error {
+func (b *backend) handOver(ctx context.Context, id string, from uint64) error {
 	for range attempts {
 		root, rootStat, err := b.conn.zk.Get(b.base)
 		if errors.Is(err, zk.ErrNoNode) {
@@ -101,7 +101,7 @@ func (b *backend) handOver(ctx context.Context, id string) error {
 		switch {
 		case err != nil:
 			return err
-		case stat == nil:
+		case stat == nil, from != 0 && uint64(stat.Czxid) != from:
 			return election.ErrNoLeader
 		case leader.ID == id:
 			return nil
