@@ -104,7 +104,8 @@ type Config struct {
 	// http.Transport to HTTP/1 only. Over HTTP/2 all requests share one connection. When its
 	// packets are dropped and nothing closes it, each renewal waits on that connection, and the
 	// lease is lost. Keep one idle connection at most (MaxIdleConnsPerHost: 1), for the same
-	// reason.
+	// reason. Its transport must return when the context of a request ends: most calls wait for
+	// that.
 	Client *api.Client
 	// Consul is what the log calls Client's server. Default: CONSUL_HTTP_ADDR, or the address of a
 	// failed request.

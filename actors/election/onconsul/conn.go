@@ -141,7 +141,8 @@ func (c *Conn) Contact() messages.Reader[election.Contact] { return c.contact.Re
 // Close ends the session and with it all elections of this connection: those that are not over fail
 // with election.ErrClosed. End them first: a leader whose duties have not ended leaves the session
 // to expire, or to end with its check. It takes at most about three seconds when Consul does not
-// answer. It may be called twice.
+// answer, unless a transport of the host's does not return when the context of a request has ended.
+// It may be called twice.
 func (c *Conn) Close() {
 	c.stop()
 	c.work.Wait()

@@ -34,7 +34,8 @@ const (
 // Config is what a Conn is made of. Only Client is required.
 type Config struct {
 	// Client talks to Consul. Over TLS it should speak HTTP/1.1 only, with one idle connection at
-	// most: see actors.Config.Client.
+	// most, and its transport must return when the context of a request ends: see
+	// actors.Config.Client.
 	Client *api.Client
 	// Name of the session, for Consul's listings. Default "election".
 	Name string
