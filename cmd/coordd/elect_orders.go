@@ -121,7 +121,10 @@ func printElection(out io.Writer, v electView) error {
 	fmt.Fprintln(w, "CANDIDATE\tPRIORITY\tROLE\tADDRESS\tID")
 	for _, c := range v.Candidates {
 		role := "waits"
-		if v.Leader != nil && v.Leader.ID == c.ID {
+		switch {
+		case v.State != "open":
+			role = "leaves" // the leader too, which may not have stopped yet
+		case v.Leader != nil && v.Leader.ID == c.ID:
 			role = "leads"
 		}
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", foreign(c.Name), c.Priority, role,
