@@ -71,6 +71,16 @@ func (n note) fresh(now time.Time) []protocol.FailedOwner {
 	})
 }
 
+// standing are the failures of an item that count at now.
+func (s *snapshot) standing(item string) []protocol.FailedOwner {
+	n := s.notes[item]
+	w, _ := s.workload.Get(item)
+	if n.OfEarlier(w.CreateIndex, n.index) {
+		return nil
+	}
+	return n.fresh(s.now)
+}
+
 // fail revokes the items that their owners say fail too often, and returns them.
 func (s *snapshot) fail(d *draft, sorted *sorted) (fail map[string]bool) {
 	if len(s.failing) == 0 {
@@ -86,9 +96,8 @@ func (s *snapshot) fail(d *draft, sorted *sorted) (fail map[string]bool) {
 		}
 		w, _ := s.workload.Get(item.ID)
 		note := protocol.Quarantine{Orders: s.control.Index, Made: w.CreateIndex}
-		before := s.notes[item.ID]
-		for _, f := range before.fresh(s.now) {
-			if f.Member != ref.member && !before.OfEarlier(w.CreateIndex, before.index) {
+		for _, f := range s.standing(item.ID) {
+			if f.Member != ref.member {
 				note.Failed = append(note.Failed, f)
 			}
 		}
@@ -100,10 +109,14 @@ func (s *snapshot) fail(d *draft, sorted *sorted) (fail map[string]bool) {
 				own++
 			}
 		}
-		pinned := s.control.Pins.Has(item.ID)
 		target := placement.None
-		if !pinned && own < protocol.MaxOwners {
+		pinned := s.control.Pins.Has(item.ID)
+		switch {
+		case own >= protocol.MaxOwners:
+		case !pinned:
 			target = s.elsewhere(sorted, *item, note.Failed, loads)
+		case s.pinTakes(sorted, *item, note.Failed):
+			target = item.Pin
 		}
 		if target == placement.None && r.Hosts {
 			continue // it may run here once its host has what it takes
@@ -113,11 +126,12 @@ func (s *snapshot) fail(d *draft, sorted *sorted) (fail map[string]bool) {
 			switch {
 			case own >= protocol.MaxOwners:
 				note.Why = protocol.QuarantineOwners
-			case pinned:
+			case pinned && item.Pin == item.Owner:
 				note.Why = protocol.QuarantinePinned
 			default:
 				note.Why = protocol.QuarantineNowhere
 			}
+			item.Pin = placement.None // nothing makes room for it
 		} else {
 			item.Pin = target
 			loads[target.Member()] += weight(*item)
@@ -246,6 +260,19 @@ func (s *snapshot) elsewhere(sorted *sorted, item placement.Item, failed []proto
 		}
 	}
 	return best
+}
+
+// pinTakes tells whether an item that fails where it is has been pinned to another member since, at
+// which its work has not failed, and which takes it: what is not pinned there makes room.
+func (s *snapshot) pinTakes(sorted *sorted, item placement.Item,
+	failed []protocol.FailedOwner) bool {
+	j := item.Pin.Member()
+	if item.Pin == item.Owner || j >= len(sorted.members) {
+		return false
+	}
+	m := sorted.members[j]
+	return !m.Drain && (m.Capacity == 0 || sorted.pinned()[j] <= m.Capacity) &&
+		!s.failedAt(m.ID, failed)
 }
 
 // sick tells whether much has failed at a member that runs elsewhere.

@@ -115,6 +115,34 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 		"it is pinned": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
 			s.control.Pins = messages.TableOf(map[string]string{"a": "n1"})
 		}}, []string{"revoke a n1"}, "n1 pinned"},
+		"it is pinned elsewhere since": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
+			s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
+		}}, []string{"revoke a n1", "revoke c n2"}, "n1"},
+		"it is pinned to who makes room for it": {[]func(*snapshot){even, says(nil),
+			func(s *snapshot) {
+				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
+				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+			}}, []string{"revoke a n1", "revoke c n2"}, "n1"},
+		"it is pinned to who has no room for it": {[]func(*snapshot){even, says(nil),
+			func(s *snapshot) {
+				s.control.Pins = messages.TableOf(map[string]string{"a": "n2", "c": "n2",
+					"d": "n2"})
+				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+			}}, []string{"revoke a n1"}, "n1 nowhere"},
+		"it is pinned to who takes nothing": {[]func(*snapshot){even, says(nil),
+			func(s *snapshot) {
+				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
+				s.control.Drain = messages.TableOf(map[string]time.Time{"n2": {}})
+				s.budget = 0
+			}}, []string{"revoke a n1"}, "n1 nowhere"},
+		"it is pinned to who is away": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
+			s.control.Pins = messages.TableOf(map[string]string{"a": "n9"})
+		}}, []string{"revoke a n1"}, "n1 nowhere"},
+		"it is pinned elsewhere, and has failed there": {[]func(*snapshot){even, says(nil),
+			func(s *snapshot) {
+				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
+				s.failed("a", time.Minute, "n2")
+			}}, []string{"revoke a n1"}, "n2 n1 owners"},
 		"another session's": {[]func(*snapshot){even, says(func(r *report) {
 			r.session = "another"
 		})}, nil, ""},

@@ -1,0 +1,31 @@
+package actors_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// An operator pins work that fails to another member while the leader holds back: it is run there
+// afterwards, and nobody quarantines it for being pinned.
+func TestWorkThatIsPinnedAwayFromWhereItFailsRunsThere(t *testing.T) {
+	logged(t, func(w watched) {
+		var tries atomic.Int64
+		w.addWork("a", "b")
+		w.start("n1", limited(3), w.failing(&tries, func(_, item string) bool {
+			return item == "a"
+		}))
+		w.await("it is tried", time.Minute, func() bool { return tries.Load() > 0 })
+		w.must(w.op.Freeze(w.t.Context()))
+		w.start("n2", limited(3))
+		time.Sleep(time.Minute)
+		w.must(w.op.Pin(w.t.Context(), "a", "n2"))
+		w.must(w.op.Thaw(w.t.Context()))
+		time.Sleep(30 * time.Second)
+		if i := w.item("a"); i.State != actors.ItemRunning || i.Member != "n2" {
+			t.Errorf("it is %+v", i)
+		}
+	})
+}
