@@ -71,11 +71,13 @@ func (n note) fresh(now time.Time) []protocol.FailedOwner {
 	})
 }
 
-// standing are the failures of an item that count at now.
+// standing are the failures of an item that count at now, and that no order has ended, nor that the
+// item was made anew.
 func (s *snapshot) standing(item string) []protocol.FailedOwner {
 	n := s.notes[item]
+	order, _ := s.control.RestartItems.Get(item)
 	w, _ := s.workload.Get(item)
-	if n.OfEarlier(w.CreateIndex, n.index) {
+	if n.EndedBy(order, n.index) || n.OfEarlier(w.CreateIndex, n.index) {
 		return nil
 	}
 	return n.fresh(s.now)

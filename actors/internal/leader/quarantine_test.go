@@ -143,6 +143,9 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
 				s.failed("a", time.Minute, "n2")
 			}}, []string{"revoke a n1"}, "n2 n1 owners"},
+		"an order came since it failed elsewhere": {[]func(*snapshot){even, says(nil),
+			func(s *snapshot) { s.failed("a", time.Minute, "n2") }, knowing(15),
+			ordered(map[string]uint64{"a": 18})}, []string{"revoke a n1", "revoke c n2"}, "n1"},
 		"another session's": {[]func(*snapshot){even, says(func(r *report) {
 			r.session = "another"
 		})}, nil, ""},
