@@ -1,6 +1,7 @@
 package actors_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,5 +28,40 @@ func TestWorkThatIsPinnedAwayFromWhereItFailsRunsThere(t *testing.T) {
 		if i := w.item("a"); i.State != actors.ItemRunning || i.Member != "n2" {
 			t.Errorf("it is %+v", i)
 		}
+	})
+}
+
+// A Consul that is restored from before a report has forgotten it: it is said once more.
+func TestWorkThatFailsIsReportedOnceMoreToAConsulThatForgotIt(t *testing.T) {
+	logged(t, func(w watched) {
+		sick := make(chan struct{})
+		w.addWork("a", "b")
+		w.start("n1", limited(2), func(cfg *actors.Config) {
+			work := cfg.Work
+			cfg.Work = func(ctx context.Context, x actors.Item) error {
+				own, cancel := context.WithCancel(ctx)
+				defer cancel()
+				go func() {
+					select {
+					case <-own.Done():
+					case <-sick:
+						if x.ID == "a" {
+							cancel()
+						}
+					}
+				}()
+				return work(own, x)
+			}
+		})
+		w.await("both run", time.Minute, w.balanced(2))
+		w.must(w.op.Freeze(w.t.Context()))
+		time.Sleep(10 * time.Second)
+		snapshot := w.consul.Snapshot()
+		close(sick)
+		time.Sleep(time.Minute)
+		w.must(w.consul.Restore(snapshot))
+		time.Sleep(time.Minute)
+		w.must(w.op.Thaw(w.t.Context()))
+		w.quarantined("a")
 	})
 }

@@ -141,7 +141,11 @@ func (a *StatePublisher) write(ctx context.Context, s protocol.WorkSummary, now 
 			return err
 		}
 		a.index, a.known = e.ModifyIndex, true
-		if old, ok, _ := a.Keys.ReadWorkSummary(e); ok {
+		old, ok, _ := a.Keys.ReadWorkSummary(e)
+		if !ok || old.Seq < a.written.Seq {
+			a.told = nil // Consul was restored, perhaps from before the leader was told
+		}
+		if ok {
 			a.written.Seq = max(a.written.Seq, old.Seq)
 		}
 	}
