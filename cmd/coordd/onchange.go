@@ -42,7 +42,8 @@ func payloadFile(lock, item string) string {
 
 // execSignalled runs a command that gets SIGHUP when its item's payload has changed, and finds it
 // in a file. If that cannot be written, the command is stopped: it is started again with the new
-// payload, as after a failure.
+// payload, as after a failure. One that does not catch the signal is started again likewise, and
+// has not failed.
 func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec guard.Spec) error {
 	file := &writtenPayload{file: payloadFile(lockFile(c.o.service, c.o.id), item.ID)}
 	if err := c.payloads.put(ctx, file, item); err != nil {
@@ -55,6 +56,7 @@ func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec gua
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var unwritten error
+	told := false // the command was sent the signal
 	signals := make(chan os.Signal)
 	spec.Env, spec.Signals = append(spec.Env, "COORDD_PAYLOAD_FILE="+file.file), signals
 	var forwarder sync.WaitGroup
@@ -77,6 +79,7 @@ func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec gua
 			}
 			select {
 			case signals <- syscall.SIGHUP:
+				told = true
 			case <-ctx.Done():
 				return
 			}
@@ -88,8 +91,17 @@ func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec gua
 	if unwritten != nil {
 		return unwritten
 	}
+	if e, ok := errors.AsType[*guard.ExitError](err); ok && told && e.Signal == syscall.SIGHUP {
+		return hungUp{e}
+	}
 	return err
 }
+
+// hungUp is the end of a command by the signal that was to tell it of its payload.
+type hungUp struct{ *guard.ExitError }
+
+// Interrupted has a member count it for no failure of the work.
+func (hungUp) Interrupted() bool { return true }
 
 // writePayload writes the file. Its directory may have been removed since, by whoever tidies up, or
 // with the user's last login; and whoever else made it anew may not have it. An error is the host's
