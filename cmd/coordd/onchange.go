@@ -46,10 +46,7 @@ func payloadFile(lock, item string) string {
 // has not failed.
 func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec guard.Spec) error {
 	file := &writtenPayload{file: payloadFile(lockFile(c.o.service, c.o.id), item.ID)}
-	if err := c.payloads.put(ctx, file, item); err != nil {
-		if ctx.Err() != nil {
-			c.payloads.drop(file) // it may be written yet
-		}
+	if err := c.payloads.first(ctx, file, item); err != nil {
 		return err
 	}
 	defer c.payloads.drop(file)

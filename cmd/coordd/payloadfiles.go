@@ -47,6 +47,41 @@ func (w *writtenPayload) ours() bool {
 		now.ModTime().Equal(w.as.ModTime())
 }
 
+// firstLimit is how long a command waits for its payload's file: not too short for thousands that
+// begin at once on a slow disk.
+const firstLimit = time.Minute
+
+// first writes the file before its command begins. A disk that hangs is the host's fault: the item
+// may run elsewhere, and is not shown as running.
+func (p *payloadFiles) first(ctx context.Context, w *writtenPayload, item actors.Item) error {
+	limit, cancel := context.WithTimeout(ctx, firstLimit)
+	defer cancel()
+	// Whoever gives up while others have the file's turn leaves nothing behind that waits for it.
+	p.mu.Lock()
+	before := p.last[w.file]
+	p.mu.Unlock()
+	if before != nil {
+		select {
+		case <-before:
+		case <-limit.Done():
+		}
+	}
+	err := limit.Err()
+	if err == nil {
+		if err = p.put(limit, w, item); err != nil && limit.Err() != nil {
+			p.drop(w) // it may be written yet
+		}
+	}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return fmt.Errorf("the file for its payload is not written yet: %w", context.Cause(ctx))
+	case limit.Err() != nil:
+		return notWritten(item, fmt.Errorf("its disk has hung for %v", firstLimit))
+	}
+	return err
+}
+
 // put writes a file, or gives up when ctx ends.
 func (p *payloadFiles) put(ctx context.Context, w *writtenPayload, item actors.Item) error {
 	err := p.inTurn(ctx, w.file, func() error {
