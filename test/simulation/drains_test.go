@@ -2,12 +2,16 @@ package simulation_test
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/coordd/coordd/internal/protocol"
 )
 
-// operators are those who order members to be emptied, and take it back.
+// operators are those who order members to be emptied, and take it back; and who change the
+// workload beside failing work.
 var operators = map[string]script{
 	// drain is of the one that leads, mostly. Its Lead may take its time to end. While that lasts
 	// new work comes, which somebody has to give out.
@@ -58,6 +62,26 @@ var operators = map[string]script{
 				}
 			}},
 		}
+	},
+	// remake removes items that are quarantined and adds them again in the same moment: they are
+	// others of the same name, and are to run.
+	"remake": func(w *world, e episode) []action {
+		return once(e, func() {
+			n := 1 + e.n%3
+			for _, id := range slices.Sorted(maps.Keys(w.work)) {
+				x, noted := w.entry("quarantine/" + id)
+				if q, err := protocol.ParseQuarantine(x.Value); !noted || err != nil || q.Since == 0 {
+					continue
+				}
+				if n--; n < 0 {
+					return
+				}
+				w.retry(func(ctx context.Context) error {
+					return w.user.Delete(ctx, w.user.Keys().WorkItem(id))
+				})
+				w.putWork(id)
+			}
+		})
 	},
 }
 
@@ -118,6 +142,18 @@ func (p *plan) wished() {
 		p.episodes = append(p.episodes, episode{kind: "wish", who: []int{r.IntN(len(p.ids))},
 			at:  time.Duration(r.Int64N(int64(p.span))),
 			dur: 5*time.Second + time.Duration(r.Int64N(int64(time.Minute))), n: r.IntN(1 << 20)})
+	}
+}
+
+// remade draws, by dice of its own, items that are made anew where work fails.
+func (p *plan) remade() {
+	r := rand.New(rand.NewPCG(p.seed, 42))
+	if p.profile != "sick" && p.profile != "remade" {
+		return
+	}
+	for range 1 + r.IntN(4) {
+		p.episodes = append(p.episodes, episode{kind: "remake",
+			at: time.Duration(r.Int64N(int64(p.span))), n: r.IntN(1 << 20)})
 	}
 }
 

@@ -52,6 +52,8 @@ var profiles = map[string]map[string]int{
 	// sick is for work that fails: everywhere, or at one member.
 	"sick": {"stubborn": 4, "kill": 2, "takeover": 2, "leave": 1, "join": 1, "destroy": 1,
 		"work": 2, "storm": 1, "usurper": 1},
+	// remade is for work that fails everywhere, and items that are made anew.
+	"remade": {"work": 1},
 	// fair leaves the conditions alone under which docs/guarantees.md promises how long an item is
 	// without an owner.
 	"fair":    {"kill": 4, "takeover": 2, "leave": 2, "join": 1, "destroy": 2, "work": 2},
@@ -263,6 +265,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 	p.hosts()
 	p.drained()
 	p.wished()
+	p.remade()
 	p.settings.limit(profile, seed)
 	switch profile {
 	case "fair":
@@ -322,11 +325,12 @@ func (s *settings) short(profile string, seed uint64) {
 // too.
 func (s *settings) limit(profile string, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 40))
-	if profile == "gentle" || profile != "sick" && dice.IntN(4) > 0 {
+	sick := profile == "sick" || profile == "remade"
+	if profile == "gentle" || !sick && dice.IntN(4) > 0 {
 		return
 	}
 	s.restarts, s.window = 1+dice.IntN(4), time.Duration(20+dice.IntN(580))*time.Second
-	if dice.IntN(3) > 0 || profile == "sick" {
+	if dice.IntN(3) > 0 || sick {
 		s.sick = 3 + dice.IntN(8)
 	}
 }

@@ -61,6 +61,7 @@ var mutations = []mutation{
 	{name: "doubt-begins-anew", profile: "waited"},
 	{name: "no-margin", profile: "skewed"},
 	{name: "quarantine-ignored", profile: "sick"},
+	{name: "made-anew-ignored", profile: "remade"},
 	{name: "sessions-unchecked+invalid-stops-all", profile: "aimed"},
 	{name: "times-unchecked", profile: "aimed"},
 	{name: "ids-unchecked", profile: "aimed"},

@@ -23,7 +23,7 @@ import (
 var fair = map[string]bool{
 	"kill": true, "takeover": true, "leave": true, "join": true, "destroy": true, "work": true,
 	"churn": true, "leaders": true, "receivers": true, "touch": true, "aimed": true,
-	"machine": true, "drain": true, "wish": true,
+	"machine": true, "drain": true, "wish": true, "remake": true,
 }
 
 // span is a time in which the conditions of the promise do not hold.
@@ -110,6 +110,7 @@ type owners struct {
 	pinned     map[string]bool
 	// quarantined items are excused, and no others: nobody is to run them
 	quarantined map[string]bool
+	made        map[string]uint64 // the indexes at which items of the workload were made
 	free        map[string]*gap
 	members     map[string]gap // by when a member's items are owned again, whatever becomes of it
 	all         gap            // by when all are
@@ -134,7 +135,7 @@ func (w *world) judgeOwners(events []history.Event) {
 		at:    map[string]map[string]bool{}, running: map[string]map[string]bool{},
 		registered: map[string]time.Time{}, stopped: map[string]gap{}, free: map[string]*gap{},
 		waits: map[string]time.Duration{}, quarantined: map[string]bool{},
-		members: map[string]gap{},
+		made: map[string]uint64{}, members: map[string]gap{},
 	}
 	o.duty = dutyBound{resigned: o.plan, lead: o.lead, at: map[string]bool{}}
 	slices.SortFunc(o.spans, func(a, b span) int { return a.from.Compare(b.from) })
@@ -356,7 +357,8 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 			delete(o.work, rest)
 			delete(o.free, rest)
 		} else if !o.work[rest] {
-			o.work[rest] = true
+			o.work[rest], o.made[rest] = true, e.Index
+			delete(o.quarantined, rest) // that was another item of the name
 			if len(o.running[rest]) == 0 {
 				g := due(o.plan, "it was added")
 				o.free[rest] = &g
@@ -405,7 +407,7 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 		o.duty.strange = e.Proc == ""
 	case "quarantine":
 		q, err := protocol.ParseQuarantine([]byte(e.Value))
-		barred := set && err == nil && q.Since != 0
+		barred := set && err == nil && q.Since != 0 && (q.Made == 0 || q.Made >= o.made[rest])
 		if o.quarantined[rest] && !barred && o.work[rest] && len(o.running[rest]) == 0 {
 			g := due(o.plan, "it was taken out of quarantine")
 			o.free[rest] = &g

@@ -49,7 +49,7 @@ func (s *snapshot) forget(d *draft, fail map[string]bool) {
 		case fail[item]:
 		case n.EndedBy(order, n.index):
 			d.units = append(d.units, s.build.forget(item, "", n.Quarantine))
-		case n.OfEarlier(w.CreateIndex, n.index): // removed, and added again since
+		case n.ofEarlier(w): // removed, and added again since
 			d.units = append(d.units, s.build.forget(item, "removed", n.Quarantine))
 		case !wanted:
 			if d.waiting = d.waiting || !s.place; s.place {
@@ -62,6 +62,11 @@ func (s *snapshot) forget(d *draft, fail map[string]bool) {
 			d.later = actor.Earliest(d.later, expires)
 		}
 	}
+}
+
+// ofEarlier tells whether a note is about an earlier item of the name than the one that there is.
+func (n note) ofEarlier(w messages.WorkItem) bool {
+	return n.OfEarlier(w.CreateIndex, n.index) && !mutations.Broken("made-anew-ignored")
 }
 
 // fresh are the failures that count at now; a leader whose clock is behind counts them for longer.
@@ -77,7 +82,7 @@ func (s *snapshot) standing(item string) []protocol.FailedOwner {
 	n := s.notes[item]
 	order, _ := s.control.RestartItems.Get(item)
 	w, _ := s.workload.Get(item)
-	if n.EndedBy(order, n.index) || n.OfEarlier(w.CreateIndex, n.index) {
+	if n.EndedBy(order, n.index) || n.ofEarlier(w) {
 		return nil
 	}
 	return n.fresh(s.now)
