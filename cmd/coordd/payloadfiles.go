@@ -31,9 +31,9 @@ func newPayloadFiles() *payloadFiles {
 	return &payloadFiles{write: writePayload, remove: os.Remove, last: map[string]chan struct{}{}}
 }
 
-// writtenPayload is the file of one run of a command. A process that stood still for longer than its
-// lease may find that another one with its id runs the item here by now, and has the file. Only who
-// has the file's turn looks at the rest of it.
+// writtenPayload is the file of one run of a command. A process that stood still for longer than
+// its lease may find that another one with its id runs the item here by now, and has the file. Only
+// who has the file's turn looks at the rest of it.
 type writtenPayload struct {
 	file    string
 	written bool
