@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Restart stops the child of that name, if it runs, and starts it again: without a backoff, and
@@ -105,7 +106,7 @@ func (l *loop) startAgain(c *child) {
 	case c.lingers:
 		c.answerRestart(stuckError(lingering(c.abandoned())))
 	case !l.rebuilding() || c.pos < l.from:
-		l.start(c)
+		l.start(c, time.Now())
 	}
 }
 

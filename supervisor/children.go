@@ -2,7 +2,7 @@ package supervisor
 
 import (
 	"container/heap"
-	"runtime/pprof"
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -11,10 +11,10 @@ import (
 // the fields that say otherwise.
 type child struct {
 	def     *Child
-	path    string // immutable
-	id      string // of all its incarnations, of which no two overlap; immutable
-	labels  pprof.LabelSet
-	pos     uint64 // rises along the list
+	path    string          // immutable
+	id      string          // of all its incarnations, of which no two overlap; immutable
+	base    context.Context // with its pprof labels; of all its incarnations; immutable
+	pos     uint64          // rises along the list
 	dynamic bool
 
 	state       State

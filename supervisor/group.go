@@ -170,7 +170,7 @@ func (m startMsg) apply(l *loop) {
 	}
 	c := l.add(new(child), &m.def, true)
 	if !l.rebuilding() {
-		l.start(c)
+		l.start(c, time.Now())
 	}
 	m.reply <- startReply{h: &Handle{l, c}}
 }

@@ -135,9 +135,10 @@ func (l *loop) run(ctx context.Context) result {
 		var expired <-chan time.Time
 		if due := l.due(); !due.IsZero() {
 			if armed.IsZero() || due.Before(armed) {
-				wait := time.Until(due)
+				now := time.Now()
+				wait := due.Sub(now)
 				if wait <= 0 {
-					l.overdue()
+					l.overdue(now)
 					continue
 				}
 				timer.Reset(wait)
@@ -160,15 +161,14 @@ func (l *loop) run(ctx context.Context) result {
 			l.advance()
 		case <-expired:
 			armed = time.Time{}
-			l.overdue()
+			l.overdue(time.Now())
 		}
 	}
 	return l.finish()
 }
 
 // overdue does what time alone calls for.
-func (l *loop) overdue() {
-	now := time.Now()
+func (l *loop) overdue(now time.Time) {
 	if !l.limit.IsZero() && !now.Before(l.limit) {
 		l.limit = time.Time{}
 		l.abort()
@@ -246,7 +246,7 @@ func (l *loop) advance() {
 // start led to a sweep.
 func (l *loop) startOn() bool {
 	for c := l.next; c != nil; c = l.next {
-		if c.isDue() && !l.start(c) {
+		if c.isDue() && !l.start(c, time.Now()) {
 			return false
 		}
 		comes := c.alive() || c.state == StateBackoff || c.again && !c.remove
@@ -283,23 +283,22 @@ func (c *child) isDue() bool {
 
 // start runs a new incarnation, but never beside an older one: then it
 // escalates and reports false.
-func (l *loop) start(c *child) bool {
+func (l *loop) start(c *child, now time.Time) bool {
 	if c.lingers {
 		stuck := stuckError(lingering(c.abandoned()))
 		l.escalate("it cannot restart a child that is still running", false, Cause{
-			Path: c.path, Incarnation: c.incarnation, When: time.Now(), Kind: KindStuck, Err: stuck,
+			Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck, Err: stuck,
 		})
 		return false
 	}
 	c.incarnation++
 	c.ready, c.again, c.after = false, false, ""
-	r := &run{c: c, l: l, incarnation: c.incarnation, started: time.Now()}
-	if c.id == "" {
+	r := &run{c: c, l: l, incarnation: c.incarnation, started: now}
+	if c.base == nil {
 		c.id = runIDIn(l.id)
-		c.labels = pprof.Labels(labelPath, c.path, labelRun, c.id)
+		c.base = pprof.WithLabels(l.base, pprof.Labels(labelPath, c.path, labelRun, c.id))
 	}
-	r.Context, r.cancel = context.WithCancelCause(l.base)
-	r.labelled = pprof.WithLabels(r, c.labels)
+	r.Context, r.cancel = context.WithCancelCause(c.base)
 	c.current.Store(r)
 	if c.def.Tree != nil {
 		r.sub = newLoop(loopConfig{
@@ -359,7 +358,7 @@ func (l *loop) expire(now time.Time) {
 		case c.state == StateBackoff:
 			l.setStateAt(c, StateWaiting, now)
 			if l.tree.Strategy == OneForOne {
-				l.start(c)
+				l.start(c, now)
 			}
 		case c.def.Tree != nil:
 			c.current.Load().sub.inbox.post(abortMsg{})

@@ -44,7 +44,6 @@ type run struct {
 	incarnation int
 	started     time.Time
 	cancel      context.CancelCauseFunc
-	labelled    context.Context // with the child's pprof labels: what it is called with
 	ready       atomic.Bool
 	gone        latch // set when the goroutine has really ended
 	end         end   // set by then
@@ -113,12 +112,12 @@ func (r *run) spawn() {
 func (r *run) live() {
 	defer r.over()
 	r.end = end{kind: KindGoexit, err: ErrGoexit}
-	pprof.SetGoroutineLabels(r.labelled)
+	pprof.SetGoroutineLabels(r)
 	if r.sub != nil {
-		r.end = r.supervise(r.labelled)
+		r.end = r.supervise(r)
 		return
 	}
-	r.end = protect(r.labelled, r.c.def.Run)
+	r.end = protect(r, r.c.def.Run)
 }
 
 func (r *run) over() {

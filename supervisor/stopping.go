@@ -95,7 +95,7 @@ func (l *loop) ask(c *child, why error) {
 		l.deadlines.set(c, now.Add(t))
 	}
 	l.publish(Event{Type: EventStopping, Err: why}, c)
-	pprof.SetGoroutineLabels(r.labelled) // those of what context.AfterFunc starts
+	pprof.SetGoroutineLabels(r) // those of what context.AfterFunc starts
 	r.cancel(why)
 	pprof.SetGoroutineLabels(l.labelled)
 }
