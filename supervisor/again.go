@@ -15,7 +15,7 @@ import (
 // over before, the error is a *StuckError; the child is then restarted when it has ended. Others:
 // ErrUnknown, ErrStopped.
 func (g *Group) Restart(ctx context.Context, name string) error {
-	if r := runOf(ctx); r != nil && r.l == g.l && r.c.def.Name == name {
+	if r := runOf(ctx); r != nil && r.c.l == g.l && r.c.def.Name == name {
 		return fmt.Errorf("supervisor: %s cannot wait for its own end: return", r.c.path)
 	}
 	reply := make(chan error, 1)
@@ -63,7 +63,7 @@ type restartMsg struct {
 }
 
 func (m restartMsg) apply(l *loop) {
-	c := l.byName[m.name]
+	c := l.named(m.name)
 	defer func() { m.found <- c }()
 	switch {
 	case l.stopping:
@@ -79,7 +79,8 @@ func (m restartMsg) apply(l *loop) {
 		m.reply <- stuckError(lingering(c.abandoned()))
 		return
 	}
-	c.restarters, c.again = append(c.restarters, m.reply), true
+	own := c.mine()
+	own.restarters, own.again = append(own.restarters, m.reply), true
 	l.ask(c, ErrRestarted)
 	switch {
 	case c.alive() || c.state == StateWaiting:
@@ -113,15 +114,19 @@ func (l *loop) startAgain(c *child) {
 // makeReadyAgain readies a child for the start that someone asked for.
 func (l *loop) makeReadyAgain(c *child) {
 	l.settle(c, StateWaiting)
-	c.policy = nil
-	c.restarts++
+	own := c.mine()
+	own.policy = nil
+	own.restarts++
 	l.count(c, addRestart)
 }
 
 // answerRestart tells those who wait for the child's next start.
 func (c *child) answerRestart(err error) {
-	for _, w := range c.restarters {
+	if c.extras == nil {
+		return
+	}
+	for _, w := range c.extras.restarters {
 		w <- err
 	}
-	c.restarters = nil
+	c.extras.restarters = nil
 }

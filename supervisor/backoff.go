@@ -57,7 +57,7 @@ var errLeft = errors.New("its backoff policy ended the goroutine that asked it")
 // user's is asked from the loop, which waits for it: a panic there, or runtime.Goexit, must not
 // take the supervisor down and leave the siblings without one.
 func (c *child) delay(ran time.Duration) (d time.Duration, err error) {
-	if _, ok := c.policy.(own); ok || c.def.Backoff == nil {
+	if _, ok := c.extra().policy.(own); ok || c.def.Backoff == nil {
 		return c.askPolicy(ran)
 	}
 	return c.askStranger(ran)
@@ -81,13 +81,14 @@ func (c *child) askPolicy(ran time.Duration) (d time.Duration, err error) {
 			err = fmt.Errorf("its backoff policy panicked: %s", textOf(v))
 		}
 	}()
-	if c.policy == nil {
-		c.policy = c.def.newBackoff()
-		c.policy.Reset()
+	own := c.mine()
+	if own.policy == nil {
+		own.policy = c.def.newBackoff()
+		own.policy.Reset()
 	} else if ran >= c.def.healthyAfter() {
-		c.policy.Reset()
+		own.policy.Reset()
 	}
-	if d = c.policy.NextBackOff(); d < 0 {
+	if d = own.policy.NextBackOff(); d < 0 {
 		return 0, errGaveUp
 	}
 	return d, nil

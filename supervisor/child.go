@@ -45,7 +45,7 @@ const gateWord = 10 * time.Second
 
 // Restart says which endings of a child are followed by a new incarnation.
 // Names and meanings are those of Erlang/OTP's supervisor.
-type Restart int
+type Restart int8
 
 const (
 	// Permanent is the zero value: however it ended, the child is restarted.

@@ -132,13 +132,13 @@ func (l *loop) forget(c *child) {
 	if !c.dynamic {
 		return
 	}
-	if c.counted || c.def.Tree != nil {
+	if c.extra().counted || c.def.Tree != nil {
 		l.hub.tally.forget(c.path, l.path)
 	}
 }
 
 func (l *loop) count(c *child, add func(*Counts)) {
-	c.counted = true
+	c.mine().counted = true
 	l.hub.tally.count(c.path, add)
 }
 

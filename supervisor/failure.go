@@ -13,12 +13,13 @@ import (
 const maxHistory = 100
 
 // ended decides what follows on the end of a run.
-func (l *loop) ended(r *run, e end) {
+func (l *loop) ended(r *run, e *end) {
 	c := r.c
 	// One that ended before it was asked has not stopped, whatever was asked of it meanwhile.
 	asked := c.state == StateStopping && !e.byItself
+	err := e.err
 	if e.kind == KindNil && !asked && c.def.Restart == Permanent {
-		e.err = ErrReturned
+		err = ErrReturned
 	}
 	l.alive--
 	if e.kind == KindPanic {
@@ -30,15 +31,15 @@ func (l *loop) ended(r *run, e end) {
 		Incarnation: r.incarnation,
 		When:        time.Now(),
 		Kind:        e.kind,
-		Err:         e.err,
+		Err:         err,
 		canceled:    e.canceled,
 	}
 	if asked {
-		l.publish(Event{Type: EventStopped, Kind: e.kind, Err: e.err}, c)
+		l.publish(Event{Type: EventStopped, Kind: e.kind, Err: err}, c)
 		l.noteBadStop(c, cause)
 	} else {
 		c.keep(cause)
-		l.publish(Event{Type: EventEnded, Kind: e.kind, Err: e.err}, c)
+		l.publish(Event{Type: EventEnded, Kind: e.kind, Err: err}, c)
 	}
 	// In a tree that was asked to stop, a child whose turn had not come may have
 	// asked for it: that one's context was not done.
@@ -60,7 +61,7 @@ func (l *loop) ended(r *run, e end) {
 		l.settle(c, StateFailed)
 	case over:
 		l.settle(c, StateDone)
-	case c.again:
+	case c.extra().again:
 		if !asked && e.kind.failed() {
 			l.logFailure(cause, "restart", "by hand")
 		}
@@ -102,7 +103,7 @@ func (l *loop) noteBadStop(c *child, cause Cause) {
 // settle ends a static child for good, or until a group restart.
 func (l *loop) settle(c *child, s State) {
 	if c.lingers {
-		c.after, s = s, StateStuck
+		c.mine().after, s = s, StateStuck
 	}
 	l.setState(c, s)
 }
@@ -154,7 +155,7 @@ func (l *loop) retire(c *child, cause Cause) {
 	case !c.dynamic:
 		l.settle(c, s)
 	case c.lingers:
-		c.after = s
+		c.mine().after = s
 		l.drop(c)
 	default:
 		l.drop(c)
@@ -172,7 +173,7 @@ func (l *loop) fail(r *run, cause Cause) {
 	limit, period := l.tree.maxRestarts(), l.tree.period()
 	l.remember(cause)
 	if limit >= 0 {
-		count, ran := &c.failures, cause.When.Sub(r.started)
+		count, ran := &c.mine().failures, r.ran(cause.When)
 		if l.tree.Strategy != OneForOne { // it is the group that is restarted
 			count, ran = &l.failures, l.groupRan(ran, cause.When)
 		}
@@ -183,13 +184,13 @@ func (l *loop) fail(r *run, cause Cause) {
 			return
 		}
 	}
-	wait, err := c.delay(cause.When.Sub(r.started))
+	wait, err := c.delay(r.ran(cause.When))
 	if err != nil {
 		l.settle(c, StateFailed)
 		l.giveUp(err.Error(), false)
 		return
 	}
-	c.restarts++
+	c.mine().restarts++
 	l.count(c, addRestart)
 	l.setStateAt(c, StateBackoff, cause.When)
 	l.deadlines.set(c, cause.When.Add(wait))

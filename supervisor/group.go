@@ -49,7 +49,7 @@ func (g *Group) Start(c Child) (*Handle, error) {
 //
 // A child cannot wait for its own end: it calls Handle.Stop, or returns.
 func (g *Group) Stop(ctx context.Context, name string) error {
-	if r := runOf(ctx); r != nil && r.l == g.l && r.c.def.Name == name {
+	if r := runOf(ctx); r != nil && r.c.l == g.l && r.c.def.Name == name {
 		return fmt.Errorf(
 			"supervisor: %s cannot wait for its own end: return, or call Handle.Stop",
 			r.c.path,
@@ -80,7 +80,7 @@ func answered(ctx context.Context, verb string, c *child, reply <-chan error) er
 	}
 	s := Stuck{Path: c.path, Stack: noStack}
 	if r := c.current.Load(); r != nil {
-		s.Waited, s.Stack = r.waited(time.Now()), stacksOf([]string{c.id})[c.id]
+		s.Waited, s.Stack = r.waited(time.Now()), stacksOf([]string{c.id()})[c.id()]
 	}
 	return fmt.Errorf(
 		"supervisor: %s %s: %w: %w",
@@ -149,14 +149,14 @@ func (m startMsg) apply(l *loop) {
 	case l.stopping:
 		m.refuse(l)
 		return
-	case l.byName[m.def.Name] != nil:
+	case l.named(m.def.Name) != nil:
 		err := fmt.Errorf(
 			"%w: %s/%s: stop that one first, or choose another name",
 			ErrDuplicate,
 			l.path,
 			m.def.Name,
 		)
-		if l.byName[m.def.Name].lingers {
+		if l.named(m.def.Name).lingers {
 			err = fmt.Errorf(
 				"%w: %s/%s: an earlier one was abandoned and is still running: "+
 					"wait for its Handle.Done",
@@ -190,14 +190,15 @@ type stopMsg struct {
 func (m stopMsg) apply(l *loop) {
 	c := m.c
 	if c == nil {
-		c = l.byName[m.name]
+		c = l.named(m.name)
 		defer func() { m.found <- c }() // a child that has ended is answered for before
 		if c == nil {
 			m.reply <- fmt.Errorf("%w: %s/%s", ErrUnknown, l.path, m.name)
 			return
 		}
-		c.waiters = append(c.waiters, m.reply)
-	} else if l.byName[c.def.Name] != c {
+		own := c.mine()
+		own.waiters = append(own.waiters, m.reply)
+	} else if l.named(c.def.Name) != c {
 		return // removed already
 	}
 	c.remove = true
@@ -219,5 +220,5 @@ type findMsg struct {
 	reply chan *child
 }
 
-func (m findMsg) apply(l *loop)  { m.reply <- l.byName[m.name] }
+func (m findMsg) apply(l *loop)  { m.reply <- l.named(m.name) }
 func (m findMsg) refuse(_ *loop) { m.reply <- nil }

@@ -25,7 +25,7 @@ type loop struct {
 	final    snapshot
 
 	children  list
-	byName    map[string]*child
+	byName    map[string]*child // nil until somebody asks: see named
 	deadlines deadlines
 	alive     int // goroutines that were not abandoned
 	cooling   int // children in StateBackoff
@@ -59,6 +59,7 @@ type loop struct {
 	rebuilds bool      // it is: not all are stopped, or a backoff is not over
 	rebuilt  time.Time // the last time that this was over
 	whole    time.Time // since when all of it has been started; zero: it is being started
+	began    time.Time
 	since    time.Time // of the state
 }
 
@@ -78,12 +79,14 @@ type loopConfig struct {
 func newLoop(cfg loopConfig) *loop {
 	l := &loop{
 		loopConfig: cfg,
-		byName:     make(map[string]*child, len(cfg.tree.Children)),
 		over:       make(chan struct{}),
-		since:      time.Now(),
+		began:      time.Now(),
 	}
+	l.since = l.began
 	l.inbox.wake = make(chan struct{}, 1)
 	l.group.l = l
+	// Looking for a value behind a context of WithoutCancel takes memory unless another is around.
+	l.base = context.WithValue(l.base, loopKey{}, l)
 	static := make([]child, len(l.tree.Children))
 	for i := range static {
 		l.add(&static[i], &l.tree.Children[i], false)
@@ -180,8 +183,11 @@ func (l *loop) overdue(now time.Time) {
 // due is when time alone calls for something; the zero time: never.
 func (l *loop) due() time.Time {
 	due := l.limit
-	if len(l.deadlines) > 0 && (due.IsZero() || l.deadlines[0].due.Before(due)) {
-		due = l.deadlines[0].due
+	if len(l.deadlines) > 0 {
+		first := l.began.Add(time.Duration(l.deadlines[0].due))
+		if due.IsZero() || first.Before(due) {
+			due = first
+		}
 	}
 	return due
 }
@@ -199,8 +205,8 @@ func (l *loop) finish() result {
 	}
 	for c := l.children.head; c != nil; c = c.next {
 		switch {
-		case c.lingers && c.leftovers != nil:
-			res.leftovers = append(res.leftovers, c.leftovers...)
+		case c.lingers && c.extra().leftovers != nil:
+			res.leftovers = append(res.leftovers, c.extra().leftovers...)
 		case c.lingers:
 			res.leftovers = append(res.leftovers, c.current.Load())
 		}
@@ -214,7 +220,7 @@ func (l *loop) finish() result {
 			c.done.set()
 		}
 		l.forget(c)
-		if c.restarters != nil {
+		if c.extra().restarters != nil {
 			c.answerRestart(l.group.stopped("restart", c.def.Name))
 		}
 	}
@@ -249,7 +255,7 @@ func (l *loop) startOn() bool {
 		if c.isDue() && !l.start(c, time.Now()) {
 			return false
 		}
-		comes := c.alive() || c.state == StateBackoff || c.again && !c.remove
+		comes := c.alive() || c.state == StateBackoff || c.extra().again && !c.remove
 		if c.def.Gate && !c.ready && comes {
 			return true
 		}
@@ -272,10 +278,10 @@ func (c *child) isDue() bool {
 	switch {
 	case c.state != StateStuck:
 		return c.state == StateWaiting
-	case c.remove || c.again:
+	case c.remove || c.extra().again:
 		return false
-	case c.after != "":
-		return c.after == StateWaiting
+	case c.extra().after != "":
+		return c.extra().after == StateWaiting
 	}
 	// nothing could ever open the gate of a temporary one
 	return c.def.Restart != Temporary || c.def.Gate && !c.ready
@@ -292,29 +298,32 @@ func (l *loop) start(c *child, now time.Time) bool {
 		return false
 	}
 	c.incarnation++
-	c.ready, c.again, c.after = false, false, ""
-	r := &run{c: c, l: l, incarnation: c.incarnation, started: now}
+	c.ready = false
+	if c.extras != nil {
+		c.extras.again, c.extras.after = false, ""
+	}
+	r := &run{c: c, incarnation: c.incarnation, started: l.at(now)}
 	if c.base == nil {
-		c.id = runIDIn(l.id)
-		c.base = pprof.WithLabels(l.base, pprof.Labels(labelPath, c.path, labelRun, c.id))
+		labels := pprof.Labels(labelPath, c.path, labelRun, runIDIn(l.id))
+		c.base = pprof.WithLabels(l.base, labels)
 	}
 	r.Context, r.cancel = context.WithCancelCause(c.base)
 	c.current.Store(r)
 	if c.def.Tree != nil {
 		r.sub = newLoop(loopConfig{
-			path: c.path, id: c.id, incarnation: c.incarnation, tree: c.def.Tree,
+			path: c.path, id: c.id(), incarnation: c.incarnation, tree: c.def.Tree,
 			hub: l.hub, log: l.log, base: context.WithoutCancel(r),
 			onReady: func() { Ready(r) },
 		})
 	}
 	l.alive++
 	if c.def.Gate || c.def.Tree != nil {
-		l.setStateAt(c, StateStarting, r.started)
+		l.setStateAt(c, StateStarting, now)
 	} else {
-		l.setStateAt(c, StateRunning, r.started)
+		l.setStateAt(c, StateRunning, now)
 	}
 	if c.def.Gate {
-		l.deadlines.set(c, r.started.Add(gateWord))
+		l.deadlines.set(c, now.Add(gateWord))
 	}
 	l.publish(Event{Type: EventStarted}, c)
 	r.spawn()
@@ -339,10 +348,10 @@ func (l *loop) becameReady(r *run) {
 // children that were asked to stop and are still there.
 func (l *loop) expire(now time.Time) {
 	var late []*run
-	for c := l.deadlines.popDue(now); c != nil; c = l.deadlines.popDue(now) {
+	for c := l.deadlines.popDue(l.at(now)); c != nil; c = l.deadlines.popDue(l.at(now)) {
 		switch {
 		case c.state == StateStarting:
-			waited := now.Sub(c.current.Load().started)
+			waited := c.current.Load().ran(now)
 			l.log.Warn(
 				"gate-closed",
 				"path",
@@ -370,15 +379,28 @@ func (l *loop) expire(now time.Time) {
 }
 
 func (l *loop) add(c *child, def *Child, dynamic bool) *child {
-	c.def, c.path, c.dynamic = def, l.path+"/"+def.Name, dynamic
-	c.state, c.since, c.index = StateWaiting, l.since, -1
+	c.def, c.l, c.path, c.dynamic = def, l, l.path+"/"+def.Name, dynamic
+	c.state, c.since, c.index = StateWaiting, l.since.UnixNano(), -1
 	if dynamic {
-		c.since = time.Now()
+		c.since = time.Now().UnixNano()
 	}
 	l.children.append(c)
-	l.byName[def.Name] = c
+	if l.byName != nil {
+		l.byName[def.Name] = c
+	}
 	l.countOpen(c, 1)
 	return c
+}
+
+// named finds a child by its name: nil where there is none. Most trees never ask.
+func (l *loop) named(name string) *child {
+	if l.byName == nil {
+		l.byName = make(map[string]*child, l.children.len)
+		for c := l.children.head; c != nil; c = c.next {
+			l.byName[c.def.Name] = c
+		}
+	}
+	return l.byName[name]
 }
 
 // drop forgets a child that will not run again, once it is really gone.
@@ -403,7 +425,7 @@ func (l *loop) drop(c *child) {
 	l.children.unlink(c)
 	delete(l.byName, c.def.Name)
 	l.answer(c, nil)
-	if c.restarters != nil {
+	if c.extra().restarters != nil {
 		c.answerRestart(fmt.Errorf("%w: %s was removed", ErrUnknown, c.path))
 	}
 	c.done.set()
@@ -411,10 +433,13 @@ func (l *loop) drop(c *child) {
 }
 
 func (l *loop) answer(c *child, err error) {
-	for _, w := range c.waiters {
+	if c.extras == nil {
+		return
+	}
+	for _, w := range c.extras.waiters {
 		w <- err
 	}
-	c.waiters = nil
+	c.extras.waiters = nil
 }
 
 func (l *loop) setState(c *child, s State) { l.setStateAt(c, s, time.Now()) }
@@ -427,7 +452,7 @@ func (l *loop) setStateAt(c *child, s State, now time.Time) {
 		l.cooling++
 	}
 	was := c.open()
-	c.state, c.since = s, now
+	c.state, c.since = s, now.UnixNano()
 	if is := c.open(); is && !was {
 		l.countOpen(c, 1)
 	} else if was && !is {

@@ -52,7 +52,7 @@ func plain(err error) bool {
 }
 
 // request is what a child asks for by its error. The greatest counts.
-type request int
+type request int8
 
 const (
 	asksForNothing request = iota

@@ -124,27 +124,28 @@ func (l *loop) snapshot() snapshot {
 		Name: l.path, Path: l.path, State: l.state(), Since: l.since,
 		Incarnation: l.incarnation, Ready: l.announce, Strategy: &l.tree.Strategy,
 	}}
-	if len(l.byName) > 0 {
-		s.report.Children = make([]Report, 0, len(l.byName))
+	if l.children.len > 0 {
+		s.report.Children = make([]Report, 0, l.children.len)
 	}
 	for c := l.children.head; c != nil; c = c.next {
 		r := Report{
 			Name:        c.def.Name,
 			Path:        c.path,
 			State:       c.state,
-			Since:       c.since,
+			Since:       time.Unix(0, c.since),
 			Incarnation: c.incarnation,
-			Restarts:    c.restarts,
+			Restarts:    c.extra().restarts,
 			Restart:     c.def.Restart,
 			Ready:       c.ready && c.alive(),
 			Dynamic:     c.dynamic,
 		}
-		if c.last != nil {
-			last := *c.last
-			r.LastCause = &last
+		if last := c.extra().last; last != nil {
+			cause := *last
+			r.LastCause = &cause
 		}
 		if c.state == StateBackoff {
-			r.NextRestart = c.due
+			now := time.Now()
+			r.NextRestart = now.Add(time.Duration(c.due - l.at(now)))
 		}
 		if t := c.def.Tree; t != nil {
 			r.Strategy = &t.Strategy

@@ -22,7 +22,7 @@ var lastRun atomic.Uint64
 // goroutine: a process may run two trees of the same name.
 func newRunID(ctx context.Context) string {
 	if r := runOf(ctx); r != nil {
-		return runIDIn(r.c.id)
+		return runIDIn(r.c.id())
 	}
 	return strconv.FormatUint(lastRun.Add(1), 36)
 }
@@ -39,20 +39,19 @@ func runIDIn(outer string) string {
 type run struct {
 	context.Context
 	c           *child
-	l           *loop
 	sub         *loop // of a Tree
 	incarnation int
-	started     time.Time
+	started     moment
 	cancel      context.CancelCauseFunc
 	ready       atomic.Bool
 	gone        latch // set when the goroutine has really ended
-	end         end   // set by then
+	end         *end  // set by then
 
-	asked atomic.Int64 // when it was asked to stop, in ns after started, and 1; 0: it was not
+	asked atomic.Int64 // the moment when it was asked to stop, and 1; 0: it was not
 	stuck *Stuck       // set by the loop when it abandons the run
 }
 
-// end is how a run ended.
+// end is how a run ended. Nobody changes one that the loop knows.
 type end struct {
 	kind Kind
 	err  error
@@ -62,7 +61,16 @@ type end struct {
 	byItself bool // it ended before its context was done
 }
 
-type runKey struct{}
+// Most ends are one of these, which so take no memory.
+var (
+	returnedNil = end{kind: KindNil, byItself: true}
+	stoppedWell = end{kind: KindNil}
+)
+
+type (
+	runKey  struct{}
+	loopKey struct{}
+)
 
 // Value of the context.
 func (r *run) Value(key any) any {
@@ -81,7 +89,7 @@ func runOf(ctx context.Context) *run {
 // the second time in one incarnation, it does nothing. It never blocks.
 func Ready(ctx context.Context) {
 	if r := runOf(ctx); r != nil && r.ready.CompareAndSwap(false, true) {
-		r.l.inbox.post(readyMsg{r})
+		r.c.l.inbox.post(readyMsg{r})
 	}
 }
 
@@ -97,8 +105,8 @@ func Path(ctx context.Context) string {
 // Of is the supervisor that runs the child which ctx belongs to: for siblings
 // started while running. nil outside of a child.
 func Of(ctx context.Context) *Group {
-	if r := runOf(ctx); r != nil {
-		return &r.l.group
+	if l, ok := ctx.Value(loopKey{}).(*loop); ok {
+		return &l.group
 	}
 	return nil
 }
@@ -111,7 +119,6 @@ func (r *run) spawn() {
 
 func (r *run) live() {
 	defer r.over()
-	r.end = end{kind: KindGoexit, err: ErrGoexit}
 	pprof.SetGoroutineLabels(r)
 	if r.sub != nil {
 		r.end = r.supervise(r)
@@ -121,22 +128,22 @@ func (r *run) live() {
 }
 
 func (r *run) over() {
-	if r.end.kind == KindGoexit {
-		r.end.byItself = r.Err() == nil
+	if r.end == nil {
+		r.end = &end{kind: KindGoexit, err: ErrGoexit, byItself: r.Err() == nil}
 	}
 	r.gone.set()
 	r.cancel(nil)
-	if m := (endedMsg{r}); !r.l.inbox.post(m) {
-		m.refuse(r.l)
+	if m := (endedMsg{r}); !r.c.l.inbox.post(m) {
+		m.refuse(r.c.l)
 	}
 }
 
 // supervise runs a nested tree. When that had to abandon children, this
 // goroutine stays for as long as they do: so a tree lingers exactly as a child
 // does, and nothing of it is started a second time meanwhile.
-func (r *run) supervise(ctx context.Context) end {
+func (r *run) supervise(ctx context.Context) *end {
 	res := r.sub.run(ctx)
-	e := end{kind: KindNil, byItself: ctx.Err() == nil}
+	e := &end{kind: KindNil, byItself: ctx.Err() == nil}
 	switch {
 	case res.escalated != nil:
 		e.kind, e.err, e.canceled = KindError, res.escalated, res.canceled
@@ -149,7 +156,7 @@ func (r *run) supervise(ctx context.Context) end {
 		e.kind, e.err, e.canceled = KindError, res.failed, res.canceled
 	}
 	if len(res.leftovers) > 0 {
-		r.l.inbox.post(lingersMsg{r, e, res.leftovers})
+		r.c.l.inbox.post(lingersMsg{r, e, res.leftovers})
 		for _, left := range res.leftovers {
 			<-left.gone.wait()
 		}
@@ -167,14 +174,13 @@ func Protect(f func() error) error {
 // protect runs f and tells its endings apart. It does not return when f calls
 // runtime.Goexit: so the caller tells that from panic(nil) even under
 // GODEBUG=panicnil=1, where recover returns nil for both.
-func protect(ctx context.Context, f func(context.Context) error) (e end) {
-	returned, byItself := false, false
+func protect(ctx context.Context, f func(context.Context) error) (e *end) {
+	returned := false
 	defer func() {
 		if returned {
-			e.byItself = byItself
 			return
 		}
-		e.byItself = ctx.Err() == nil
+		byItself := ctx.Err() == nil
 		v := recover()
 		if v == nil {
 			v = new(runtime.PanicNilError)
@@ -185,23 +191,28 @@ func protect(ctx context.Context, f func(context.Context) error) (e end) {
 			p.unreadable = errors.Is(safe, ErrUnreadable)
 		}
 		p.text = textOf(v)
-		e.kind, e.err = KindPanic, p
+		e = &end{kind: KindPanic, err: p, byItself: byItself}
 	}()
 	err := f(ctx)
-	returned, byItself = true, ctx.Err() == nil
-	if err == nil {
-		return end{kind: KindNil}
+	returned = true
+	byItself := ctx.Err() == nil
+	switch {
+	case err == nil && byItself:
+		return &returnedNil
+	case err == nil:
+		return &stoppedWell
 	}
+	e = &end{kind: KindError, byItself: byItself}
 	if asked, ok := err.(*escalation); ok {
-		safe, _, canceled := readable(asked.err)
-		return end{kind: KindError, err: safe, asks: asksToEscalate, canceled: canceled}
+		e.err, _, e.canceled = readable(asked.err)
+		e.asks = asksToEscalate
+		return e
 	}
-	safe, asks, canceled := readable(err)
-	kind := KindError
-	if asks == asksForNoRestart || asks == asksToTerminate {
-		kind = KindDone
+	e.err, e.asks, e.canceled = readable(err)
+	if e.asks == asksForNoRestart || e.asks == asksToTerminate {
+		e.kind = KindDone
 	}
-	return end{kind: kind, err: safe, asks: asks, canceled: canceled}
+	return e
 }
 
 type readyMsg struct{ r *run }
@@ -240,12 +251,12 @@ func (m endedMsg) refuse(l *loop) {
 
 type lingersMsg struct {
 	r    *run
-	e    end
+	e    *end
 	left []*run
 }
 
 func (m lingersMsg) apply(l *loop) {
-	m.r.c.lingers, m.r.c.leftovers = true, m.left
+	m.r.c.lingers, m.r.c.mine().leftovers = true, m.left
 	l.ended(m.r, m.e)
 	l.heldUp(m.r.c, time.Now())
 }

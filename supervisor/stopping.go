@@ -60,11 +60,11 @@ func (l *loop) sweepOn() bool {
 		case l.stopping && (c.state == StateBackoff || c.state == StateWaiting):
 			l.deadlines.clear(c)
 			l.settle(c, StateStopped)
-		case !l.stopping && c.state == StateStuck && c.again && c.def.Restart != Temporary:
-			c.again = false // the group's restart goes before that by hand
-		case !l.stopping && c.def.Restart == Transient && c.last != nil &&
-			(c.state == StateDone || c.state == StateStuck && c.after == StateDone) &&
-			c.last.Kind != KindDone:
+		case !l.stopping && c.state == StateStuck && c.extra().again && c.def.Restart != Temporary:
+			c.mine().again = false // the group's restart goes before that by hand
+		case !l.stopping && c.def.Restart == Transient && c.extra().last != nil &&
+			(c.state == StateDone || c.state == StateStuck && c.extra().after == StateDone) &&
+			c.extra().last.Kind != KindDone:
 			l.settle(c, StateWaiting) // part of what is built anew
 		}
 		l.sweep = c.prev
@@ -90,7 +90,7 @@ func (l *loop) ask(c *child, why error) {
 	r.ask(now)
 	l.setStateAt(c, StateStopping, now)
 	l.deadlines.clear(c)
-	c.due = time.Time{}
+	c.due = never
 	if t := c.def.stopTimeout(); t > 0 {
 		l.deadlines.set(c, now.Add(t))
 	}
@@ -116,7 +116,7 @@ func (l *loop) abort() {
 		case c.state != StateStopping:
 		case c.def.Tree != nil:
 			c.current.Load().sub.inbox.post(abortMsg{})
-		case c.due.IsZero(), c.due.After(limit):
+		case c.due == never, c.due > l.at(limit):
 			l.deadlines.set(c, limit)
 		}
 	}
@@ -137,7 +137,7 @@ func (l *loop) giveUpOn(late []*run) {
 	go func() {
 		ids := make([]string, 0, len(late))
 		for _, r := range late {
-			ids = append(ids, r.c.id)
+			ids = append(ids, r.c.id())
 		}
 		l.inbox.post(abandonMsg{late, stacksOf(ids)})
 	}()
@@ -154,7 +154,7 @@ func (m abandonMsg) apply(l *loop) {
 	now := time.Now()
 	for _, r := range m.late {
 		if !r.gone.isSet() { // else its end is in the inbox, or has been seen
-			l.abandon(r, m.stacks[r.c.id], now)
+			l.abandon(r, m.stacks[r.c.id()], now)
 		}
 	}
 }
@@ -191,19 +191,20 @@ func (l *loop) heldUp(by *child, now time.Time) {
 // endedLate is the end of what had been abandoned.
 func (l *loop) endedLate(r *run) {
 	c := r.c
-	c.lingers, c.leftovers = false, nil
+	c.lingers, c.mine().leftovers = false, nil
+	after := c.extra().after
 	l.announceLate(r)
 	switch {
 	case c.state != StateStuck: // a tree that waits for its restart
 	case c.remove:
 		l.drop(c)
-		if c.after == StateDone || c.after == StateFailed {
+		if after == StateDone || after == StateFailed {
 			l.lastOf(c)
 		}
-	case c.again && !l.stopping:
+	case c.extra().again && !l.stopping:
 		l.startAgain(c)
-	case !l.stopping && (c.after == StateDone || c.after == StateFailed):
-		l.setState(c, c.after)
+	case !l.stopping && (after == StateDone || after == StateFailed):
+		l.setState(c, after)
 		l.lastOf(c)
 	case !l.stopping && c.dynamic && c.def.Restart == Temporary:
 		l.drop(c)

@@ -63,18 +63,23 @@ func lingering(runs []*run) []*run {
 
 // abandoned is what lingers of a child: itself, or what is inside.
 func (c *child) abandoned() []*run {
-	if c.leftovers != nil {
-		return c.leftovers
+	if c.extra().leftovers != nil {
+		return c.extra().leftovers
 	}
 	return []*run{c.current.Load()}
 }
 
-// ask notes when the run was asked to stop, by the monotonic clock.
-func (r *run) ask(now time.Time) { r.asked.Store(int64(now.Sub(r.started)) + 1) }
+// ran is for how long the run has run by then.
+func (r *run) ran(now time.Time) time.Duration {
+	return time.Duration(r.c.l.at(now) - r.started)
+}
+
+// ask notes when the run was asked to stop.
+func (r *run) ask(now time.Time) { r.asked.Store(int64(r.c.l.at(now)) + 1) }
 
 func (r *run) waited(now time.Time) time.Duration {
 	if asked := r.asked.Load(); asked != 0 {
-		return now.Sub(r.started) - time.Duration(asked-1)
+		return time.Duration(r.c.l.at(now) - moment(asked-1))
 	}
 	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"runtime/pprof"
 	"slices"
@@ -92,26 +93,46 @@ func (t *Tree) validate(path string, above ...*Tree) error {
 		)
 	}
 	above = append(slices.Clip(above), t)
-	seen := make(map[string]bool, len(t.Children))
 	for i := range t.Children {
 		c := &t.Children[i]
 		if err := c.validate(path, above...); err != nil {
 			return err
 		}
-		if seen[c.Name] {
-			return fmt.Errorf(
-				"supervisor: %s/%s: %w: give each sibling a name of its own",
-				path,
-				c.Name,
-				ErrDuplicate,
-			)
-		}
 		if err := t.accepts(path, c); err != nil {
 			return err
 		}
-		seen[c.Name] = true
+	}
+	if name, found := t.nameOfTwo(); found {
+		return fmt.Errorf(
+			"supervisor: %s/%s: %w: give each sibling a name of its own",
+			path,
+			name,
+			ErrDuplicate,
+		)
 	}
 	return nil
+}
+
+// nameOfTwo finds a name that two children have. Who has none of their hashes twice needs no map of
+// names, which would take five times the memory.
+func (t *Tree) nameOfTwo() (name string, found bool) {
+	seed := maphash.MakeSeed()
+	hashes := make([]uint64, len(t.Children))
+	for i := range t.Children {
+		hashes[i] = maphash.String(seed, t.Children[i].Name)
+	}
+	slices.Sort(hashes)
+	if len(slices.Compact(hashes)) == len(t.Children) {
+		return "", false
+	}
+	seen := make(map[string]bool, len(t.Children))
+	for i := range t.Children {
+		if name = t.Children[i].Name; seen[name] {
+			return name, true
+		}
+		seen[name] = true
+	}
+	return "", false
 }
 
 // clone keeps the caller's later changes out of a running supervisor.
