@@ -36,8 +36,8 @@ type child struct {
 	prev, next *child
 }
 
-// extras are what most children never have: they are made when one of them is set. Of 10,000 idle
-// children they would be a ninth of the memory.
+// extras are what most children never have: they are made when one of them is set. They would be a
+// sixth of the memory that an idle child takes.
 type extras struct {
 	restarts   int
 	last       *Cause

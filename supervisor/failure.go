@@ -22,6 +22,7 @@ func (l *loop) ended(r *run, e *end) {
 		err = ErrReturned
 	}
 	l.alive--
+	l.clock = time.Now()
 	if e.kind == KindPanic {
 		l.count(c, addPanic)
 	}
@@ -29,7 +30,7 @@ func (l *loop) ended(r *run, e *end) {
 	cause := Cause{
 		Path:        c.path,
 		Incarnation: r.incarnation,
-		When:        time.Now(),
+		When:        l.clock,
 		Kind:        e.kind,
 		Err:         err,
 		canceled:    e.canceled,
@@ -196,7 +197,10 @@ func (l *loop) fail(r *run, cause Cause) {
 	l.deadlines.set(c, cause.When.Add(wait))
 	l.publish(Event{Type: EventRestarting, After: wait, Kind: cause.Kind, Err: cause.Err}, c)
 	l.logFailure(cause, "restart_in", wait)
-	l.rebuilds, l.whole = l.tree.Strategy != OneForOne, time.Time{}
+	if l.tree.Strategy == OneForOne {
+		return
+	}
+	l.rebuilds, l.whole = true, time.Time{}
 	switch l.tree.Strategy {
 	case OneForAll:
 		l.beginSweep(0, restartedWith(cause))

@@ -60,6 +60,7 @@ type loop struct {
 	rebuilt  time.Time // the last time that this was over
 	whole    time.Time // since when all of it has been started; zero: it is being started
 	began    time.Time
+	clock    time.Time // when it last looked: what is due by then need not wait for another look
 	since    time.Time // of the state
 }
 
@@ -138,10 +139,12 @@ func (l *loop) run(ctx context.Context) result {
 		var expired <-chan time.Time
 		if due := l.due(); !due.IsZero() {
 			if armed.IsZero() || due.Before(armed) {
-				now := time.Now()
-				wait := due.Sub(now)
+				if due.After(l.clock) {
+					l.clock = time.Now()
+				}
+				wait := due.Sub(l.clock)
 				if wait <= 0 {
-					l.overdue(now)
+					l.overdue(l.clock)
 					continue
 				}
 				timer.Reset(wait)
