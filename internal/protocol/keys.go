@@ -70,18 +70,24 @@ func CheckMemberID(id string) error {
 // bytes, and nothing that Consul's own check of key names would refuse later (percent escapes of a
 // space or of ".."). Kind, such as "item id", begins the message of the [store.ErrInvalid].
 func CheckID(kind, id string) error {
-	op := fmt.Sprintf("%s %q", kind, id)
 	switch {
 	case id == "":
 		return store.Invalid(kind, "it is empty")
 	case len(id) > MaxIDBytes:
 		return store.Invalid(kind, "it has %d bytes; at most %d", len(id), MaxIDBytes)
 	case strings.Contains(id, "/"):
-		return store.Invalid(op, "it holds a slash, which separates keys")
+		return store.Invalid(named(kind, id), "it holds a slash, which separates keys")
 	case strings.TrimSpace(id) != id:
-		return store.Invalid(op, "remove the space at its beginning or end")
+		return store.Invalid(named(kind, id), "remove the space at its beginning or end")
 	}
-	return store.CheckKey(op, id)
+	if store.CheckKey(kind, id) == nil {
+		return nil // who reads 100,000 ids names none of them
+	}
+	return store.CheckKey(named(kind, id), id)
+}
+
+func named(kind, id string) string {
+	return fmt.Sprintf("%s %q", kind, id)
 }
 
 // Service returns the name the keys were made of.
