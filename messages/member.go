@@ -123,9 +123,9 @@ type Assignment struct {
 	Releasing bool // asked to give it up
 	// a stranger wrote over it: what runs goes on, until the leader has it written anew
 	Unreadable  bool
+	AtOnce      bool   // taken over from a vanished member: its work begins without a soak
 	Session     string // the session it was granted to
 	Reason      string // the plan's reason
-	AtOnce      bool   // taken over from a vanished member: its work begins without a soak
 	Restart     uint64 // the work is to be started once more when it rises
 	Changed     uint64 // the item's workload key has changed up to this ModifyIndex
 	Other       string // what a later version has written beside, as it is

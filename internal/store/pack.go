@@ -53,9 +53,10 @@ func pack(head, spare []Op, units []Unit, bad func(unit int, err error)) []*pack
 	for _, op := range slices.Concat(head, spare) {
 		p.empty.size += op.most()
 	}
+	var run []measured
 	for i := 0; i < len(units); {
 		lane := units[i].Lane
-		var run []measured
+		run = run[:0]
 		for ; i < len(units) && units[i].Lane == lane; i++ {
 			e, err := measure(i, units[i])
 			if err == nil && !p.empty.fits(e) {
@@ -110,9 +111,11 @@ type packer struct {
 	last  map[string]*packed // lane -> its last transaction
 }
 
-func (p *packer) open() *packed {
-	t := &packed{ops: slices.Clone(p.empty.ops), head: p.empty.head, spare: p.empty.spare,
-		size: p.empty.size}
+// open begins a transaction, with room for as many units of one operation.
+func (p *packer) open(units int) *packed {
+	room := min(len(p.empty.ops)+units+p.empty.spare, MaxOps)
+	t := &packed{ops: append(make([]Op, 0, room), p.empty.ops...), head: p.empty.head,
+		spare: p.empty.spare, size: p.empty.size}
 	p.txns = append(p.txns, t)
 	return t
 }
@@ -130,11 +133,11 @@ func (p *packer) place(lane string, run []measured) {
 	case t != nil && t.fits(run...): // whole, beside what is there
 	case t != nil && !t.partial && !p.empty.fits(run...): // its head fills t up
 	default:
-		t = p.open()
+		t = p.open(len(run))
 	}
-	for _, e := range run {
+	for i, e := range run {
 		if !t.fits(e) {
-			t = p.open()
+			t = p.open(len(run) - i)
 			t.partial = true
 		}
 		if before := p.last[lane]; before != nil && before != t &&

@@ -23,6 +23,7 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 	done := map[string]int{}
 	doubt := map[string]bool{}
 	var unknown []store.Outcome
+	a.assigned.expect(outcomes)
 	logDenied := sync.OnceValue(func() bool { return a.logDenied(ctx) })
 	for _, o := range outcomes {
 		what := o.Unit.Tag.(order)
@@ -36,7 +37,9 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 			}
 			a.enter(what, o.Result)
 			a.events.did(what)
-			delete(a.apart, what.key(a.Keys))
+			if len(a.apart) > 0 {
+				delete(a.apart, what.key(a.Keys))
+			}
 			a.moves[what.reason]++
 			done[what.verb()]++
 			continue

@@ -52,6 +52,21 @@ func (c *assignmentCache) set(member, item string, a messages.Assignment) {
 	items[item] = a
 }
 
+// expect makes room for what is new at members that have nothing: a first plan gives them so much
+// that their maps would grow ten times.
+func (c *assignmentCache) expect(outcomes []store.Outcome) {
+	granted := map[string]int{}
+	for _, o := range outcomes {
+		if what := o.Unit.Tag.(order); what.kind == orderGrant && o.Err == nil &&
+			c.members[what.to] == nil {
+			granted[what.to]++
+		}
+	}
+	for member, n := range granted {
+		c.members[member] = make(map[string]messages.Assignment, n)
+	}
+}
+
 func (c *assignmentCache) drop(member, item string) {
 	if items := c.members[member]; items != nil {
 		delete(items, item)

@@ -222,7 +222,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 		}
 	}
 	out.items = make([]placement.Item, 0, n)
-	out.keys = make([]keyRef, 0, n)
+	out.keys = refs[:0] // a second list of 100,000 takes 13 MB; refs is read ahead of what is kept
 	for i := range n {
 		if held[i] {
 			out.waiting++
