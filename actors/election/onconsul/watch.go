@@ -26,6 +26,8 @@ const (
 	// emptyPause is how long a follower waits between two polls of an election that does not exist.
 	// Every write elsewhere in the store ends such a poll.
 	emptyPause = time.Second
+	// holdBackPause is how long whoever holds back waits between two looks at the queue.
+	holdBackPause = time.Second
 	// ownPause is for a transaction of this participant.
 	ownPause = 20 * time.Millisecond
 )
@@ -45,12 +47,13 @@ type watcher struct {
 	vacantSince     time.Time // since when nobody leads; zero: somebody leads
 	place           int       // in the queue as it was last read
 	queue           []election.Candidate
-	queueFresh      bool   // the place is known for the time in which the leadership is free
-	queueOrder      uint64 // snapshot.order when the queue was read
-	queueRepaired   int    // candidacy.repaired then
-	announced       bool   // whoever comes after this candidate has been told to read the queue
-	checkedHandOver uint64 // index of the hand-over order that was checked last
-	handOverVoid    bool   // that order names nobody who could lead
+	queueRead       time.Time // when the queue was read
+	queueFresh      bool      // the place is known for the time in which the leadership is free
+	queueOrder      uint64    // snapshot.order when the queue was read
+	queueRepaired   int       // candidacy.repaired then
+	announced       bool      // whoever comes after this candidate has been told to read the queue
+	checkedHandOver uint64    // index of the hand-over order that was checked last
+	handOverVoid    bool      // that order names nobody who could lead
 
 	last      election.View
 	published bool // last was published
@@ -248,13 +251,18 @@ func (w *watcher) accept(s snapshot, known int) {
 	}
 }
 
-// findPlace reads the queue when this candidate has to know its place: once after joining, and
-// again when the leadership is free. It is not read again if this candidate is known to be the
-// next. Only candidates near the front read at once; the others wait turnDelay.
+// findPlace reads the queue when this candidate has to know its place: once after joining, again
+// when the leadership is free, and once more when the lock-delay of a lost leader is over: those
+// who were lost with that leader are out of the queue by then. It is not read again if this
+// candidate is known to be the next. Only candidates near the front read at once; the others wait
+// turnDelay.
 func (w *watcher) findPlace(ctx context.Context) error {
 	m := w.candidacy()
 	if m.session == "" || !w.ready || w.now.ended != nil || m.leaving {
 		return nil
+	}
+	if at := w.againAt(m); !at.IsZero() && !time.Now().Before(at) {
+		w.queueFresh = false
 	}
 	free := !w.vacantSince.IsZero() && !w.queueFresh
 	if free && w.isNext(m) {
@@ -265,12 +273,12 @@ func (w *watcher) findPlace(ctx context.Context) error {
 	if w.place != unknownPlace && m.repaired == w.queueRepaired && !asked {
 		return nil
 	}
-	order := w.now.order
+	order, read := w.now.order, time.Now()
 	entries, _, err := w.conn.store.List(ctx, w.keys.candidates(), store.Consistent)
 	if err != nil {
 		return err
 	}
-	w.queue, w.queueOrder = w.keys.queue(entries), order
+	w.queue, w.queueOrder, w.queueRead = w.keys.queue(entries), order, read
 	if m.repaired != w.queueRepaired {
 		w.queueRepaired, w.announced = m.repaired, false
 	}
@@ -283,6 +291,31 @@ func (w *watcher) findPlace(ctx context.Context) error {
 		w.place = len(w.queue) // its record is gone; Take creates it again
 	}
 	return nil
+}
+
+// againAt returns when the queue is to be read again although the leadership is still free; zero:
+// never. Whoever holds back for the candidate of a hand-over looks whether it is one still. A place
+// behind others is no longer good when the lock-delay that the last leader has left is over.
+func (w *watcher) againAt(m candidacy) time.Time {
+	switch {
+	case m.leaving, !w.queueFresh:
+	case w.awaits(m) && w.place < maxTurnDelays:
+		return w.queueRead.Add(holdBackPause)
+	case w.place <= 0, !w.queueRead.Before(m.takeFrom):
+	case w.place >= maxTurnDelays: // those in front go first
+		return m.takeFrom.Add(turnDelay)
+	default:
+		return m.takeFrom
+	}
+	return time.Time{}
+}
+
+// awaits tells whether there is an order to hand over to another one in the queue.
+func (w *watcher) awaits(m candidacy) bool {
+	o := w.now.handOver
+	return o != nil && o.To != m.ID && slices.ContainsFunc(w.queue, func(c election.Candidate) bool {
+		return c.ID == o.To
+	})
 }
 
 // isNext tells whether this candidate is the next to lead, by the queue that was read before the
@@ -390,8 +423,8 @@ func (w *watcher) view(ctx context.Context) (next time.Time) {
 		var at time.Time
 		if at = w.turnAt(m); !at.After(time.Now()) {
 			v.Turn = true
-		} else {
-			next = at
+		} else if next = at; !w.againAt(m).IsZero() {
+			next = earlier(at, w.againAt(m))
 		}
 	}
 	if !v.Mine && w.wasLeader && m.token != 0 && !m.leaving && !m.releasing {
@@ -418,10 +451,7 @@ func (w *watcher) turnAt(m candidacy) time.Time {
 		if o.To == m.ID {
 			return start
 		}
-		stands := slices.ContainsFunc(w.queue, func(c election.Candidate) bool {
-			return c.ID == o.To
-		})
-		if !w.queueFresh || stands {
+		if !w.queueFresh || w.awaits(m) {
 			start = start.Add(min(max(o.HoldBack, 0), election.MaxHoldBack))
 		}
 	}
@@ -429,6 +459,13 @@ func (w *watcher) turnAt(m candidacy) time.Time {
 		return start.Add(turnDelay)
 	}
 	return start.Add(time.Duration(min(w.place, maxTurnDelays)) * turnDelay)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // same tells whether two views say the same.
