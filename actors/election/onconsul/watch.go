@@ -313,9 +313,8 @@ func (w *watcher) againAt(m candidacy) time.Time {
 // awaits tells whether there is an order to hand over to another one in the queue.
 func (w *watcher) awaits(m candidacy) bool {
 	o := w.now.handOver
-	return o != nil && o.To != m.ID && slices.ContainsFunc(w.queue, func(c election.Candidate) bool {
-		return c.ID == o.To
-	})
+	to := func(c election.Candidate) bool { return c.ID == o.To }
+	return o != nil && o.To != m.ID && slices.ContainsFunc(w.queue, to)
 }
 
 // isNext tells whether this candidate is the next to lead, by the queue that was read before the
