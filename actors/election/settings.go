@@ -31,7 +31,9 @@ type Config struct {
 	Election string
 	// Name of this candidate, for people and for hand-over. Required to nominate.
 	Name string
-	// Priority: among those who wait, the highest leads next. Default 0; may be negative.
+	// Priority: among those who wait, the highest leads next. Default 0; may be negative. Whoever
+	// comes during the lock-delay of a lost leader waits for all of it from then on, so it leads
+	// after those who came before.
 	Priority int
 	// Preempt has this candidate ask a leader of lower priority to make way. Without it a higher
 	// priority counts only when the leadership is free.
