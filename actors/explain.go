@@ -124,7 +124,11 @@ func next(i ItemStatus) string {
 		return "its work ends, within the --stop-timeout of " + i.Member +
 			", and then the leader gives it to another member"
 	case ItemQuarantined:
-		return "an operator mends it or its payload, and says \"coordd restart " + i.ID + "\""
+		said := "an operator mends it or its payload, and says \"coordd restart " + i.ID + "\""
+		if i.nowhere {
+			return "another member takes it, where it is tried; or " + said
+		}
+		return said
 	case ItemOwned:
 		if i.Cause != CauseSilent {
 			return ""

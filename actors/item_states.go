@@ -401,7 +401,8 @@ func (v *view) quarantined(i *ItemStatus) bool {
 	switch q.Why {
 	case protocol.QuarantineNowhere:
 		i.Why = "its work failed too often at " + last.Member +
-			", and no other member took it then"
+			", and no other member takes it"
+		i.nowhere = true
 	case protocol.QuarantinePinned:
 		i.Why = "its work failed too often at " + last.Member + ", where it is pinned to"
 	default:

@@ -196,8 +196,8 @@ func TestAnItemWithoutAnotherMemberIsQuarantinedAtOnce(t *testing.T) {
 		why   string
 		given func(w watched, id string)
 	}{
-		{"no other member took it then", func(watched, string) {}},
-		{"no other member took it then", func(w watched, _ string) {
+		{"no other member takes it", func(watched, string) {}},
+		{"no other member takes it", func(w watched, _ string) {
 			w.start("n2", func(cfg *actors.Config) { cfg.Work = nil })
 			w.start("n3")
 			w.must(w.op.Drain(w.t.Context(), "n3"))

@@ -212,7 +212,7 @@ func eventText(e actors.Event) string {
 		return items + " quarantined: its work failed too often at " + from + ", the last time: " +
 			foreign(e.Why)
 	case "unquarantined":
-		if e.Why == "removed" {
+		if e.Why != "" {
 			return items + " no longer quarantined: " + cause(e)
 		}
 		return items + " no longer quarantined, by an order to restart" + by
@@ -256,6 +256,8 @@ func cause(e actors.Event) string {
 		return "its work failed too often at " + from + ", and is tried elsewhere"
 	case "quarantined":
 		return "its work failed too often"
+	case "elsewhere":
+		return "another member takes it"
 	case "released":
 		return "given up by " + from
 	case "removed":

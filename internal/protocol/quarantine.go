@@ -24,7 +24,7 @@ const (
 // Why an item is quarantined, in a [Quarantine].
 const (
 	QuarantineOwners  = "owners"  // its work has failed at MaxOwners members
-	QuarantineNowhere = "nowhere" // at one, and no other member takes it
+	QuarantineNowhere = "nowhere" // at one, and no other member takes it, as yet
 	QuarantinePinned  = "pinned"  // at the one that it is pinned to
 )
 

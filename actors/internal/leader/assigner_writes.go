@@ -147,6 +147,8 @@ func (a *Assigner) enter(o order, r store.Result) {
 		a.assigned.set(o.from, o.item, x)
 	case orderForget:
 		delete(a.notes, o.item)
+	case orderRetry:
+		a.notes[o.item] = note{*o.note, r.Index}
 	case orderErase:
 		a.assigned.drop(o.from, o.item)
 	case orderSweep:
@@ -158,5 +160,5 @@ func (a *Assigner) enter(o order, r store.Result) {
 
 func (o order) verb() string {
 	return [...]string{"granted", "revoked", "cancelled", "taken-over", "erased", "restarted",
-		"changed", "swept", "forgotten", "events"}[o.kind]
+		"changed", "swept", "forgotten", "retried", "events"}[o.kind]
 }

@@ -347,7 +347,7 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		}
 		sorted.items[i].Leaving = true
 	}
-	s.forget(d, s.fail(d, sorted))
+	s.forget(d, sorted, s.fail(d, sorted))
 	p := s.compute(sorted)
 	d.plan.Unplaced = len(p.Unplaced)
 	for j, load := range p.Loads {

@@ -315,6 +315,8 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 			if g.why == "" { // by an order
 				g.by = given(a.control.Get(), protocol.RestartItemOrder(o.item))
 			}
+		case orderRetry:
+			g.what = protocol.EventUnquarantined
 		case orderRestart:
 			g.what, g.why = protocol.EventRestarted, ""
 			g.by = restartedBy(a.control.Get(), o)

@@ -20,7 +20,7 @@ type order struct {
 	session  string // granted to
 	restart  uint64 // the order that it passes on
 	changed  uint64 // the change that it tells of
-	// of a revocation: what is to be known of the item's work, which has failed
+	// what is to be known of the item's work, which has failed: of a revocation, or a new try
 	note *protocol.Quarantine
 }
 
@@ -36,6 +36,7 @@ const (
 	orderTell   // a member that its item has changed
 	orderSweep  // what a vanished member leaves when it holds nothing
 	orderForget // where the work of an item has failed
+	orderRetry  // an item that was quarantined because no other member took it
 	orderEvents
 )
 
@@ -131,6 +132,14 @@ func (b *unitBuilder) forget(item, reason string, note protocol.Quarantine) stor
 	return store.Unit{
 		Ops: []store.Op{store.Delete(b.keys.Quarantine(item))},
 		Tag: order{kind: orderForget, item: item, reason: reason, note: &note},
+	}
+}
+
+// retry notes that an item which was quarantined is tried at another member.
+func (b *unitBuilder) retry(item string, note protocol.Quarantine) store.Unit {
+	return store.Unit{
+		Ops: []store.Op{store.Set(b.keys.Quarantine(item), note.Encode(), 0)},
+		Tag: order{kind: orderRetry, item: item, reason: reasonElsewhere, note: &note},
 	}
 }
 

@@ -31,8 +31,9 @@ func (s *snapshot) failed(item string, ago time.Duration, members ...string) {
 }
 
 // bar quarantines an item whose work has failed.
-func (s *snapshot) bar(item string) {
+func (s *snapshot) bar(item string, why ...string) {
 	n := s.notes[item]
+	n.Why = strings.Join(why, "")
 	n.Since = s.now.UnixMilli()
 	s.notes[item] = n
 }
@@ -80,6 +81,12 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 			}
 			s.workload = messages.TableOf(all)
 		}
+	}
+	nowhere := func(s *snapshot) {
+		s.has("n1", "b")
+		s.has("n2", "c", "d")
+		s.failed("a", time.Minute, "n1")
+		s.bar("a", protocol.QuarantineNowhere)
 	}
 	lost := func(ago time.Duration) func(*snapshot) {
 		return func(s *snapshot) {
@@ -205,6 +212,28 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 			s.bar("x")
 			s.place = false
 		}}, nil, ""},
+		"quarantined, and another member takes it": {[]func(*snapshot){nowhere},
+			[]string{"retry a"}, ""},
+		"quarantined, and nobody has room": {[]func(*snapshot){nowhere, func(s *snapshot) {
+			s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+		}}, nil, ""},
+		"quarantined, and its member was registered anew": {[]func(*snapshot){nowhere,
+			func(s *snapshot) {
+				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+				s.failed("a", time.Minute, "n1*")
+				s.bar("a", protocol.QuarantineNowhere)
+			}}, nil, ""},
+		"quarantined, and pinned to who takes it": {[]func(*snapshot){nowhere,
+			func(s *snapshot) { s.control.Pins = messages.TableOf(map[string]string{"a": "n2"}) },
+		}, []string{"retry a"}, ""},
+		"quarantined, and pinned to who is away": {[]func(*snapshot){nowhere,
+			func(s *snapshot) { s.control.Pins = messages.TableOf(map[string]string{"a": "n9"}) },
+		}, nil, ""},
+		"quarantined, and pinned where it fails": {[]func(*snapshot){nowhere, func(s *snapshot) {
+			s.bar("a", protocol.QuarantinePinned)
+		}}, nil, ""},
+		"quarantined, before it is quiet": {[]func(*snapshot){nowhere,
+			func(s *snapshot) { s.place = false }}, nil, ""},
 		"it stays where it does not fail, whatever the balance": {[]func(*snapshot){
 			func(s *snapshot) {
 				s.has("n2", "a", "b", "c", "d")

@@ -130,6 +130,8 @@ func (s *drawn) apply(t *testing.T, d draft) {
 			delete(s.absent, o.from)
 		case orderForget:
 			delete(s.notes, o.item)
+		case orderRetry:
+			s.notes[o.item] = note{*o.note, s.index}
 		default:
 			t.Fatalf("the order %+v", o)
 		}

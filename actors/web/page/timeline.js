@@ -10,6 +10,7 @@ const CAUSES = {
   "preferred": "preferred there", "quarantined": "work that failed too often",
   "removed": "removed from the workload", "unreadable": "the assignment was unreadable",
   "not-addressed": "the assignment was addressed to nobody", "cancelled": "called back",
+  "elsewhere": "another member takes it",
 };
 const by = e => e.by ? ", by " + e.by : "";
 const order = e => "by an order" + (e.by ? " of " + e.by : "");

@@ -1,0 +1,50 @@
+package actors_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// A sick host is not a sick item, also where it was the first of its cluster: what failed there, and
+// had nowhere else to go, is tried at the member that comes. What fails there too is sick.
+func TestWhatHadNowhereElseToGoIsTriedAtTheMemberThatComes(t *testing.T) {
+	logged(t, func(w watched) {
+		var tries atomic.Int64
+		broken := w.failing(&tries, func(member, item string) bool {
+			return member == "n1" || item == "bad"
+		})
+		items := w.items(9)
+		w.addWork(append(items, "bad")...)
+		w.start("n1", limited(2), broken)
+		for _, id := range append(items, "bad") {
+			w.quarantined(id)
+		}
+		w.stop("n1")
+		w.start("n1", limited(2), broken) // anew: it is no other member
+		time.Sleep(time.Minute)
+		if i := w.item(items[0]); i.State != actors.ItemQuarantined {
+			t.Fatalf("once n1 was started anew it is %+v", i)
+		}
+		w.start("n2", limited(2), broken)
+		w.await("nine run at n2", time.Minute, func() bool { return w.loads()["n2"] == 9 })
+		w.await("one is shown so", time.Minute, w.state(items[0], actors.ItemRunning))
+		if i := w.item(items[0]); !slices.Equal(i.FailedAt, []string{"n1"}) {
+			t.Errorf("one that runs is %+v", i)
+		}
+		if i := w.quarantined("bad"); !slices.Equal(i.FailedAt, []string{"n1", "n2"}) {
+			t.Errorf("what fails at both is %+v", i)
+		}
+		w.start("n3", limited(2), broken)
+		time.Sleep(5 * time.Minute)
+		if i := w.item("bad"); i.State != actors.ItemQuarantined {
+			t.Errorf("when a third member has come it is %+v", i)
+		}
+		if got := w.since(0)["unquarantined elsewhere"]; got != 10 {
+			t.Errorf("the events are %v", w.since(0))
+		}
+	})
+}
