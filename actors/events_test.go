@@ -1,22 +1,14 @@
 package actors_test
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"reflect"
-	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // watched is a cluster whose event log is read.
@@ -426,117 +418,6 @@ func TestTheEventLogIsARing(t *testing.T) {
 	})
 }
 
-func TestWhoFollowsTheEventLogSeesEachEventOnce(t *testing.T) {
-	logged(t, func(w watched) {
-		three(w.cluster, 9)
-		before := w.last()
-		ctx, cancel := context.WithCancel(w.t.Context())
-		done := make(chan []actors.Event)
-		go func() {
-			var seen []actors.Event
-			for e := range w.op.FollowEvents(ctx, before) {
-				seen = append(seen, e)
-			}
-			done <- seen
-		}()
-		w.must(w.op.Drain(w.t.Context(), w.follower()))
-		time.Sleep(20 * time.Second)
-		w.kill(w.leader())
-		time.Sleep(90 * time.Second)
-		cancel()
-		seen, want := <-done, []actors.Event(nil)
-		for _, e := range w.events() {
-			if e.Index > before {
-				want = append(want, e)
-			}
-		}
-		if !reflect.DeepEqual(seen, want) || len(want) < 5 {
-			w.t.Errorf("seen:\n%+v\nin the log:\n%+v", seen, want)
-		}
-	})
-}
-
-// Nobody supervises who follows the log: the page does it in a goroutine of its own, and a panic of
-// the host's transport there would end the host.
-func TestWhoFollowsTheEventLogOutlivesATransportThatPanicsOrEndsItsGoroutine(t *testing.T) {
-	for name, breaks := range map[string]func(){
-		"panics": func() { panic("the host's transport") }, "ends its goroutine": runtime.Goexit,
-	} {
-		t.Run(name, func(t *testing.T) {
-			logged(t, func(w watched) {
-				three(w.cluster, 9)
-				before, left := w.last(), 3
-				client := devconsul.ClientOver(transport.When(w.consul.RoundTripper(),
-					transport.Poll, func(r *http.Request) (*http.Response, error) {
-						if left--; left >= 0 {
-							breaks()
-						}
-						return w.consul.RoundTripper().RoundTrip(r)
-					}))
-				op, err := actors.NewOperator(client, "demo")
-				w.must(err)
-				ctx, cancel := context.WithCancel(w.t.Context())
-				done := make(chan int)
-				go func() {
-					n := 0
-					defer func() { done <- n }()
-					for range op.FollowEvents(ctx, before) {
-						n++
-					}
-				}()
-				time.Sleep(time.Minute) // the second poll is the first that waits
-				w.must(w.op.Drain(w.t.Context(), w.follower()))
-				time.Sleep(20 * time.Second)
-				cancel()
-				if n := <-done; n == 0 || left >= 0 {
-					w.t.Errorf("%d events were seen, and the way was to break %d times more", n,
-						left)
-				}
-			})
-		})
-	}
-}
-
-func TestWhoFollowsTheEventLogAndIsAwayForTooLongIsTold(t *testing.T) {
-	logged(t, func(w watched) {
-		three(w.cluster, 3)
-		before := w.last()
-		for range protocol.EventSlots { // two transactions each
-			w.addWork("more")
-			time.Sleep(2 * time.Second)
-			w.removeWork("more")
-			time.Sleep(2 * time.Second)
-		}
-		for e := range w.op.FollowEvents(w.t.Context(), before) {
-			if e.Kind != actors.EventsMissed {
-				w.t.Errorf("the first event is %+v", e)
-			}
-			break
-		}
-	})
-}
-
-// A Consul that came back empty, or from a snapshot, has forgotten what a follower saw last. What
-// was written before it asks again is not told apart from what it knows.
-func TestWhoFollowsTheEventLogOfAConsulThatForgotItIsTold(t *testing.T) {
-	logged(t, func(w watched) {
-		three(w.cluster, 3)
-		log, err := w.op.EventLog(w.t.Context())
-		w.must(err)
-		events, last := log.After(w.last() + 1000)
-		if len(events) != 1 || events[0].Kind != actors.EventsMissed || last != w.last() {
-			w.t.Errorf("it hears %+v and goes on from %d, and %d is the last", events, last,
-				w.last())
-		}
-		if events, _ := log.After(last); len(events) > 0 {
-			w.t.Errorf("then it hears %+v", events)
-		}
-		if events, last := (actors.EventLog{}).After(1000); len(events) > 0 || last != 0 {
-			w.t.Errorf("of an empty log it hears %+v and goes on from %d", events, last)
-		}
-	})
-}
-
 func TestAnIdleClusterWritesNoEvents(t *testing.T) {
 	logged(t, func(w watched) {
 		three(w.cluster, 9)
@@ -546,75 +427,5 @@ func TestAnIdleClusterWritesNoEvents(t *testing.T) {
 		if got := w.since(before); len(got) > 0 {
 			w.t.Errorf("in an hour of rest: %v", got)
 		}
-	})
-}
-
-func TestALeaderWhoseTokenDoesNotAllowTheEventLogLeadsWithoutIt(t *testing.T) {
-	run(t, func(c *cluster) {
-		var allowed atomic.Bool
-		c.deniesEvents(&allowed)
-		three(c, 9)
-		lost := c.follower()
-		c.kill(lost)
-		c.await("the lost member's items", 45*time.Second, c.balanced(9))
-		op := c.operator()
-		kinds := func() (kinds []string) {
-			events, err := op.Events(c.t.Context())
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			for _, e := range events {
-				kinds = append(kinds, e.Kind)
-			}
-			return kinds
-		}
-		if k := kinds(); len(k) > 0 {
-			c.t.Errorf("there are events: %v", k)
-		}
-		// Once it is allowed, the log begins.
-		time.Sleep(time.Minute)
-		allowed.Store(true)
-		c.start(lost)
-		c.await("the items shared out", 60*time.Second, c.balanced(9))
-		if k := kinds(); !slices.Contains(k, "leads") || !slices.Contains(k, "granted") {
-			c.t.Errorf("there are no events: %v", k)
-		}
-	})
-}
-
-// deniesEvents has the token allow the event log only while allowed says so.
-func (c *cluster) deniesEvents(allowed *atomic.Bool) {
-	c.denied = true
-	next := c.consul.RoundTripper()
-	c.way = transport.Func(func(r *http.Request) (*http.Response, error) {
-		if r.Body != nil {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				return nil, err
-			}
-			r.Body = io.NopCloser(strings.NewReader(string(body)))
-			if strings.Contains(string(body), "/events/") && !allowed.Load() {
-				text := `{"Results":null,"Errors":[{"OpIndex":4,"What":"Permission denied: ` +
-					`token lacks permission 'key:write'"}]}`
-				return &http.Response{StatusCode: http.StatusConflict, Request: r,
-					Header: http.Header{"Content-Type": {"application/json"}},
-					Body:   io.NopCloser(strings.NewReader(text))}, nil
-			}
-		}
-		return next.RoundTrip(r)
-	})
-}
-
-// A policy may be narrowed while a leader leads. It goes on at once, without the log.
-func TestALeaderWhoseTokenDoesNotAllowTheEventLogAnyMoreLeadsWithoutIt(t *testing.T) {
-	run(t, func(c *cluster) {
-		var allowed atomic.Bool
-		allowed.Store(true)
-		c.deniesEvents(&allowed)
-		three(c, 9)
-		allowed.Store(false)
-		more := c.items(29)[9:]
-		c.addWork(more...)
-		c.await("the items that were added", 3*time.Second, c.balanced(29))
 	})
 }

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors"
@@ -338,60 +336,6 @@ func TestASickHostIsRelievedOfAllItsItems(t *testing.T) {
 	})
 }
 
-func TestAQuarantinedItemThatIsRemovedIsForgotten(t *testing.T) {
-	logged(t, func(w watched) {
-		var tries atomic.Int64
-		w.addWork("a", "b")
-		w.start("n1", limited(2), w.failing(&tries, func(_, item string) bool {
-			return item == "a"
-		}))
-		w.quarantined("a")
-		w.removeWork("a")
-		w.await("it is forgotten", time.Minute, func() bool { return !w.noted("a") })
-		before := tries.Load()
-		w.addWork("a")
-		w.quarantined("a")
-		if tries.Load() == before {
-			t.Error("it was not tried")
-		}
-	})
-}
-
-// Who removes an item and adds it again at once means a new one: the leader may see both in one
-// look, or before it heeds a removal.
-func TestAQuarantinedItemThatIsMadeAnewIsTriedAnew(t *testing.T) {
-	for _, pause := range []time.Duration{0, 100 * time.Millisecond} {
-		logged(t, func(w watched) {
-			var tries atomic.Int64
-			var mended atomic.Bool
-			w.addWork(w.items(3)...)
-			sick := w.items(1)[0]
-			for _, id := range []string{"n1", "n2"} {
-				w.start(id, limited(2), w.failing(&tries, func(_, item string) bool {
-					return item == sick && !mended.Load()
-				}))
-			}
-			w.quarantined(sick)
-			time.Sleep(time.Minute)
-			// Another payload is no other item.
-			w.addWork(sick)
-			w.must(w.op.AddWork(w.t.Context(), actors.WorkInput{ID: sick, Payload: []byte("x")}))
-			time.Sleep(time.Minute)
-			if i := w.item(sick); i.State != actors.ItemQuarantined {
-				t.Errorf("with another payload it is %v", i.State)
-			}
-			mended.Store(true)
-			w.must(w.op.RemoveWork(w.t.Context(), sick))
-			time.Sleep(pause)
-			w.addWork(sick)
-			w.await("the new one runs", 10*time.Second, w.state(sick, actors.ItemRunning))
-			if w.noted(sick) {
-				t.Error("it is noted still that it failed")
-			}
-		})
-	}
-}
-
 func TestAPreferredMemberIsUsedWhenItIsThere(t *testing.T) {
 	logged(t, func(w watched) {
 		w.addWork(w.items(6)...)
@@ -532,133 +476,5 @@ func TestWorkThatFailsAgainAfterAnOutageIsTakenAway(t *testing.T) {
 		w.await("it is not said to fail", 3*time.Second, acked(false))
 		w.must(w.op.Thaw(w.t.Context()))
 		w.quarantined("sick")
-	})
-}
-
-// interrupted is how work has ended that was ended, as a command is whose guard process died.
-type interrupted struct{}
-
-func (interrupted) Error() string     { return "the guard process died" }
-func (interrupted) Interrupted() bool { return true }
-
-// What ends all work of a host is no failure of any item.
-func TestWorkThatWasInterruptedHasNotFailed(t *testing.T) {
-	logged(t, func(w watched) {
-		var tries atomic.Int64
-		w.addWork(w.items(3)...)
-		w.start("n1", limited(1), func(cfg *actors.Config) {
-			work := cfg.Work
-			cfg.Work = func(ctx context.Context, x actors.Item) error {
-				if tries.Add(1) <= 12 {
-					return fmt.Errorf("command %q: %w", x.ID, interrupted{})
-				}
-				return work(ctx, x)
-			}
-		})
-		w.await("all have been interrupted, and run", time.Minute, func() bool {
-			return tries.Load() == 15
-		})
-		synctest.Wait()
-		time.Sleep(time.Minute)
-		for _, id := range w.items(3) {
-			if i := w.item(id); i.State != actors.ItemRunning || w.noted(id) {
-				t.Errorf("%s is %v, and noted %v", id, i.State, w.noted(id))
-			}
-		}
-	})
-}
-
-// hostFault is the end of work of which nothing is wrong but its host.
-type hostFault struct{}
-
-func (hostFault) Error() string   { return "too many open files" }
-func (hostFault) HostFault() bool { return true }
-
-// exhausted are hosts that have nothing left to start work with.
-func (w watched) exhausted(hosts *sync.Map) option {
-	return func(cfg *actors.Config) {
-		work, id := cfg.Work, cfg.ID
-		cfg.Work = func(ctx context.Context, x actors.Item) error {
-			if _, yes := hosts.Load(id); yes {
-				return fmt.Errorf("not started: %w", hostFault{})
-			}
-			return work(ctx, x)
-		}
-	}
-}
-
-// A host that has nothing left to start work with is no fault of the items': they run elsewhere
-// where that is possible, and there once it has something again. None of them is quarantined.
-func TestWhatAHostCannotStartIsNotQuarantined(t *testing.T) {
-	for _, members := range []int{1, 2} {
-		t.Run(fmt.Sprint(members, " hosts"), func(t *testing.T) {
-			logged(t, func(w watched) {
-				var hosts sync.Map
-				items := w.items(4)
-				w.addWork(items...)
-				ids := []string{"n1", "n2"}[:members]
-				for _, id := range ids {
-					hosts.Store(id, true)
-					w.start(id, limited(2), w.exhausted(&hosts))
-				}
-				time.Sleep(10 * time.Minute)
-				for _, id := range items {
-					if i := w.item(id); i.State == actors.ItemQuarantined {
-						t.Fatalf("it is %+v", i)
-					}
-				}
-				hosts.Delete("n1")
-				w.await("all run", time.Minute, func() bool { return w.loads()["n1"] >= 2 })
-				for _, id := range ids {
-					hosts.Delete(id)
-				}
-				w.await("all run", time.Minute, w.runs(items))
-				// What has passed is no reason to move anything later.
-				time.Sleep(time.Minute)
-				starts := w.totalStarts()
-				w.start("n3", limited(2))
-				time.Sleep(time.Minute)
-				if moved := w.totalStarts() - starts; moved > 2 {
-					t.Errorf("%d items were moved to a third member", moved)
-				}
-			})
-		})
-	}
-}
-
-func TestWhatAHostCannotStartRunsElsewhere(t *testing.T) {
-	logged(t, func(w watched) {
-		var hosts sync.Map
-		hosts.Store("n1", true)
-		items := w.items(4)
-		w.addWork(items...)
-		for _, id := range []string{"n1", "n2"} {
-			w.start(id, limited(2), w.exhausted(&hosts))
-		}
-		w.await("all run at n2", time.Minute, func() bool { return w.loads()["n2"] == 4 })
-		// A host that had nothing left for a moment is a good one later.
-		hosts.Delete("n1")
-		time.Sleep(10 * time.Minute)
-		w.await("n1 has its share", time.Minute, w.balanced(4))
-	})
-}
-
-// What fails by itself after its host was to blame is quarantined as ever.
-func TestWorkThatFailsAfterItsHostDidIsQuarantined(t *testing.T) {
-	logged(t, func(w watched) {
-		var hosts sync.Map
-		var tries atomic.Int64
-		hosts.Store("n1", true)
-		items := w.items(2)
-		w.addWork(items...)
-		sick := func(_, item string) bool { return item == items[0] }
-		w.start("n1", limited(2), w.failing(&tries, sick), w.exhausted(&hosts))
-		time.Sleep(time.Minute)
-		if n := tries.Load(); n != 0 {
-			t.Errorf("it was tried %d times", n)
-		}
-		hosts.Delete("n1")
-		w.quarantined(items[0])
-		w.await("the other runs", time.Minute, w.runs(items[1:]))
 	})
 }
