@@ -182,7 +182,7 @@ value is standard input. With --cas INDEX it is written only if its index is tha
 		Example: `  coordd config put limits/rate 50
   coordd config put tls/cert - < cert.pem
   coordd config put limits/rate 60 --cas 1043`,
-		Args: withValues(exactly(2, "a key and a value, or - for standard input"), "config-log"),
+		Args: exactly(2, "a key and a value, or - for standard input"),
 	}
 	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
 		value := []byte(args[1])
@@ -220,7 +220,7 @@ func (a *app) configRemove(s *serviceFlags) *cobra.Command {
 		Long: `Deletes keys. Those that exist are deleted also when others do not; the exit code
 is then 1. With --cas INDEX one key is deleted, and only if its index is that.`,
 		Example: "  coordd config rm limits/rate limits/burst",
-		Args:    withValues(atLeast(1, "the keys to delete"), "config-log"),
+		Args:    atLeast(1, "the keys to delete"),
 	}
 	cmd.RunE = a.does(func(ctx context.Context, keys []string) error {
 		guarded := cmd.Flags().Changed("cas")

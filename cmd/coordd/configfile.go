@@ -100,7 +100,7 @@ Keys that are not in the file stay as they are. The file is written in transacti
 63 keys; importing it again is safe.`,
 		Example: `  coordd config import config.jsonl
   coordd config export --service old | coordd config import - --service new`,
-		Args: withValues(exactly(1, "one file, or - for standard input"), "config-log"),
+		Args: exactly(1, "one file, or - for standard input"),
 	}
 	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
 		ops, err := reading(ctx, func() ([]configstore.Op, error) {

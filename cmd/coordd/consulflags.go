@@ -18,6 +18,9 @@ type consulFlags struct {
 	Partition  string `json:",omitempty"`
 }
 
+// consulNames are their names.
+var consulNames = []string{"consul", "datacenter", "namespace", "partition"}
+
 func (c *consulFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.Consul, "consul", "",
 		"Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else "+

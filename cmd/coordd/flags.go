@@ -20,6 +20,26 @@ func envName(flag string) string {
 	return "COORDD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// neverEmpty are the flags that may not be empty on the command line. Of a script whose variable is
+// empty, they would ask about something else, do it there, or leave a protection out.
+var neverEmpty = slices.Concat(consulNames, accessNames, []string{"prefix", "zookeeper-auth-file",
+	"zookeeper-ca-file", "zookeeper-cert-file", "zookeeper-key-file", "route-host", "route-trust",
+	"config-log", "payload-file", "member", "state", "drain", "without"})
+
+// checkGiven looks at what is given on the command line, before anything else has set a flag.
+func checkGiven(flags *pflag.FlagSet) error {
+	for _, name := range neverEmpty {
+		f := flags.Lookup(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		if value := f.Value.String(); value == "" || value == "[]" {
+			return usage("--%s is empty: give a value, or leave it out", name)
+		}
+	}
+	return nil
+}
+
 // commandLineOnly marks the flags that are orders.
 const commandLineOnly = "coordd_order"
 

@@ -37,7 +37,6 @@ items that do not simply run; "coordd explain ITEM" says since when an item is w
   coordd items --state crash-looping,waiting,free
   coordd items --member n1 --json
   coordd items device-1 device-2`,
-		Args: withValues(cobra.ArbitraryArgs, "member", "state"),
 		RunE: a.does(func(ctx context.Context, ids []string) error {
 			wanted, err := filterOf(ids, members, states)
 			if err != nil {

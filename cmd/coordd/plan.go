@@ -32,7 +32,7 @@ the item is free, and may take another member that has as few items.`,
   coordd plan --without n2 --without n3
   coordd plan --add 2 --items
   coordd plan --json`,
-		Args: withValues(noArguments, "drain", "without"),
+		Args: noArguments,
 		RunE: a.does(func(ctx context.Context, _ []string) error {
 			o, err := s.reached(ctx)
 			if err != nil {

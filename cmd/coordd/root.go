@@ -117,6 +117,9 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkGiven(cmd.Flags()); err != nil {
+				return err
+			}
 			if err := a.fromEnvironment(cmd.Flags()); err != nil {
 				return err
 			}
@@ -279,20 +282,6 @@ func exactly(n int, what string) cobra.PositionalArgs {
 			return usage("give %s, not %d arguments", what, len(args))
 		}
 		return nil
-	}
-}
-
-// withValues is for a command of which these flags may not be empty on the command line: whoever
-// asks with an empty variable would be told of something else, or do it.
-func withValues(args cobra.PositionalArgs, flags ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, given []string) error {
-		for _, name := range flags {
-			f := cmd.Flags().Lookup(name)
-			if value := f.Value.String(); f.Changed && (value == "" || value == "[]") {
-				return usage("--%s is empty: give a value, or leave it out", name)
-			}
-		}
-		return args(cmd, given)
 	}
 }
 

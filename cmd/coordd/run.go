@@ -88,8 +88,7 @@ With --explain-timing it prints what the settings given mean in seconds, and end
   coordd run --id m3 --address 10.0.0.7:9000 --route :8080 --hold-items
   COORDD_ID=m4 COORDD_TTL=20s coordd run
   coordd run --lease 3s --check-ttl 1s --explain-timing`,
-		Args: withValues(noArguments, "http-token-file", "http-cert-file", "http-key-file",
-			"http-client-ca-file", "config-log"),
+		Args: noArguments,
 	}
 	cmd.RunE = a.does(func(ctx context.Context, _ []string) error {
 		reload := a.hangups(cmd.Flags(), flagsOf(cmd.Root()))

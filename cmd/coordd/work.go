@@ -47,7 +47,7 @@ with the others that there are: its name may be a slip.`,
 		Example: `  coordd work add device-1 device-2
   coordd work add report --payload '{"every": "5m"}' --weight 3
   coordd work add report --payload-file report.json`,
-		Args: withValues(atLeast(1, "the ids of the items to add"), "payload-file"),
+		Args: atLeast(1, "the ids of the items to add"),
 	}
 	cmd.RunE = a.does(func(ctx context.Context, ids []string) error {
 		value := []byte(payload)
