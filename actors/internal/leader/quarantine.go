@@ -108,60 +108,75 @@ func (s *snapshot) fail(d *draft, sorted *sorted) (fail map[string]bool) {
 		return nil
 	}
 	fail = map[string]bool{}
-	loads := sorted.loads()
-	for i := range sorted.items {
-		item, ref := &sorted.items[i], sorted.keys[i]
-		r, ok := s.fails(item, ref)
-		if !ok {
-			continue
-		}
-		w, _ := s.workload.Get(item.ID)
-		note := protocol.Quarantine{Orders: s.control.Index, Made: w.CreateIndex}
-		for _, f := range s.standing(item.ID) {
-			if f.Member != ref.member {
-				note.Failed = append(note.Failed, f)
+	for _, pinned := range []bool{true, false} { // what is pinned has its room before all others
+		loads := sorted.loads()
+		for i := range sorted.items {
+			item := &sorted.items[i]
+			r, ok := s.fails(item, sorted.keys[i])
+			if ok && s.control.Pins.Has(item.ID) == pinned && s.takeAway(d, sorted, i, r, loads) {
+				fail[item.ID] = true
 			}
 		}
-		note.Failed = append(note.Failed, protocol.FailedOwner{Member: ref.member,
-			Session: r.session, At: s.now.UnixMilli(), Exit: r.Exit, Hosts: r.Hosts})
-		own := 0 // failures of the work itself
-		for _, f := range note.Failed {
-			if !f.Hosts {
-				own++
-			}
-		}
-		target := placement.None
-		pinned := s.control.Pins.Has(item.ID)
-		switch {
-		case own >= protocol.MaxOwners:
-		case !pinned:
-			target = s.elsewhere(sorted, *item, note.Failed, loads)
-		case s.pinTakes(sorted, *item, note.Failed):
-			target = item.Pin
-		}
-		if target == placement.None && r.Hosts {
-			continue // it may run here once its host has what it takes
-		}
-		if target == placement.None {
-			note.Since = max(1, s.now.UnixMilli())
-			switch {
-			case own >= protocol.MaxOwners:
-				note.Why = protocol.QuarantineOwners
-			case pinned && item.Pin == item.Owner:
-				note.Why = protocol.QuarantinePinned
-			default:
-				note.Why = protocol.QuarantineNowhere
-			}
-			item.Pin = placement.None // nothing makes room for it
-		} else {
-			item.Pin = target
-			loads[target.Member()] += weight(*item)
-		}
-		item.Leaving = true
-		fail[item.ID] = true
-		d.units = append(d.units, s.build.fail(item.ID, ref.member, ref.Assignment, note))
 	}
 	return fail
+}
+
+// takeAway revokes an item whose work fails too often, unless its host is at fault and no other
+// member takes it.
+func (s *snapshot) takeAway(d *draft, sorted *sorted, i int, r report, loads []uint64) bool {
+	item, ref := &sorted.items[i], sorted.keys[i]
+	w, _ := s.workload.Get(item.ID)
+	note := protocol.Quarantine{Orders: s.control.Index, Made: w.CreateIndex}
+	for _, f := range s.standing(item.ID) {
+		if f.Member != ref.member {
+			note.Failed = append(note.Failed, f)
+		}
+	}
+	note.Failed = append(note.Failed, protocol.FailedOwner{Member: ref.member,
+		Session: r.session, At: s.now.UnixMilli(), Exit: r.Exit, Hosts: r.Hosts})
+	own := 0 // failures of the work itself
+	for _, f := range note.Failed {
+		if !f.Hosts {
+			own++
+		}
+	}
+	pinned, wish := s.control.Pins.Has(item.ID), item.Pin.Member()
+	wished := item.Pin != placement.None && item.Pin != item.Owner && wish < len(loads)
+	if wished {
+		loads[wish] -= weight(*item) // it goes to one place, and that may be this one
+	}
+	target := placement.None
+	switch {
+	case own >= protocol.MaxOwners:
+	case !pinned:
+		target = s.elsewhere(sorted, *item, note.Failed, loads)
+	case s.pinTakes(sorted, *item, note.Failed):
+		target = item.Pin
+	}
+	if target == placement.None && r.Hosts { // it may run here once its host has what it takes
+		if wished {
+			loads[wish] += weight(*item)
+		}
+		return false
+	}
+	if target == placement.None {
+		note.Since = max(1, s.now.UnixMilli())
+		switch {
+		case own >= protocol.MaxOwners:
+			note.Why = protocol.QuarantineOwners
+		case pinned && item.Pin == item.Owner:
+			note.Why = protocol.QuarantinePinned
+		default:
+			note.Why = protocol.QuarantineNowhere
+		}
+		item.Pin = placement.None // nothing makes room for it
+	} else {
+		item.Pin = target
+		loads[target.Member()] += weight(*item)
+	}
+	item.Leaving = true
+	d.units = append(d.units, s.build.fail(item.ID, ref.member, ref.Assignment, note))
+	return true
 }
 
 // fails finds what the owner of an item says of its work, if that is about what the owner has now.

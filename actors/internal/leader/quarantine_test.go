@@ -52,6 +52,11 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 	says := func(change func(*report)) func(*snapshot) {
 		return func(s *snapshot) { s.says("n1", "a", change) }
 	}
+	bToo := func(s *snapshot) {
+		r := s.failing["n1"][0]
+		r.ID = "b"
+		s.failing["n1"] = append(s.failing["n1"], r)
+	}
 	ordered := func(items map[string]uint64) func(*snapshot) {
 		return func(s *snapshot) { s.control.RestartItems = messages.TableOf(items) }
 	}
@@ -98,7 +103,7 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		changes []func(*snapshot)
 		want    []string
-		noted   string // of a: the members, and why it is quarantined
+		noted   string // of each: the members, and why it is quarantined
 	}{
 		"it is taken away": {[]func(*snapshot){even, says(nil)},
 			[]string{"revoke a n1", "revoke c n2"}, "n1"},
@@ -145,6 +150,24 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 		"it is pinned to who is away": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
 			s.control.Pins = messages.TableOf(map[string]string{"a": "n9"})
 		}}, []string{"revoke a n1"}, "n1 nowhere"},
+		"it is pinned elsewhere since, and b fails as well": {[]func(*snapshot){even, says(nil),
+			bToo, func(s *snapshot) {
+				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
+				s.member("n2", func(m *messages.Member) { m.Capacity = 4 })
+			}}, []string{"revoke a n1", "revoke b n1", "revoke c n2", "revoke d n2"}, "n1, n1"},
+		"b, which has failed there, is pinned elsewhere": {[]func(*snapshot){even, says(nil),
+			func(s *snapshot) {
+				bToo(s)
+				s.failing["n1"] = append(s.failing["n1"][1:], s.failing["n1"][0])
+				s.control.Pins = messages.TableOf(map[string]string{"b": "n2"})
+				s.failed("b", time.Minute, "n2")
+				s.member("n2", func(m *messages.Member) { m.Capacity = 3 })
+			}}, []string{"revoke a n1", "revoke b n1", "revoke c n2"}, "n1, n2 n1 owners"},
+		"it is to go to who has just room for it": {[]func(*snapshot){even, says(nil),
+			func(s *snapshot) {
+				s.control.Preferred = messages.TableOf(map[string]string{"a": "n2"})
+				s.member("n2", func(m *messages.Member) { m.Capacity = 3 })
+			}}, []string{"revoke a n1", "revoke c n2"}, "n1"},
 		"it is pinned elsewhere, and has failed there": {[]func(*snapshot){even, says(nil),
 			func(s *snapshot) {
 				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
@@ -287,17 +310,17 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 			if got := d.orders(); !slices.Equal(got, c.want) {
 				t.Errorf("orders %q; want %q", got, c.want)
 			}
-			noted := ""
+			var notes []string
 			for _, u := range d.units {
 				if o := u.Tag.(order); o.kind == orderRevoke && o.note != nil {
-					noted = strings.TrimSpace(strings.Join(o.note.Members(), " ") + " " +
-						o.note.Why)
+					notes = append(notes, strings.TrimSpace(strings.Join(o.note.Members(),
+						" ")+" "+o.note.Why))
 					if (o.note.Since != 0) != (o.note.Why != "") || o.note.Orders != 47 {
 						t.Errorf("the note is %+v", *o.note)
 					}
 				}
 			}
-			if noted != c.noted {
+			if noted := strings.Join(notes, ", "); noted != c.noted {
 				t.Errorf("noted %q; want %q", noted, c.noted)
 			}
 		})
