@@ -81,11 +81,6 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
   coordd elect db-writer --hand-over n2`,
 		// Args would not see what the environment says
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("zookeeper") && len(o.zookeeper.Servers) == 0 {
-				// As of a variable that is not set. On Consul it would be another election.
-				return usage(
-					"--zookeeper is empty; name one host:port at least, or leave it out for Consul")
-			}
 			for _, flag := range []string{"lease", "check-ttl"} {
 				if len(o.zookeeper.Servers) > 0 && cmd.Flags().Changed(flag) && !a.taken.has(flag) {
 					return usage("--%s is for Consul; ZooKeeper has the --ttl alone", flag)

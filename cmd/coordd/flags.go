@@ -20,11 +20,17 @@ func envName(flag string) string {
 	return "COORDD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// neverEmpty are the flags that may not be empty on the command line. Of a script whose variable is
-// empty, they would ask about something else, do it there, or leave a protection out.
-var neverEmpty = slices.Concat(consulNames, accessNames, []string{"prefix", "zookeeper-auth-file",
-	"zookeeper-ca-file", "zookeeper-cert-file", "zookeeper-key-file", "route-host", "route-trust",
-	"config-log", "payload-file", "member", "state", "drain", "without"})
+// neverEmpty are the flags that may not be empty on the command line or in a settings file. Of a
+// script or a template whose variable is empty, they would ask about something else, do it there, or
+// leave a protection out.
+var neverEmpty = slices.Concat(consulNames, accessNames, []string{"prefix", "zookeeper",
+	"zookeeper-auth-file", "zookeeper-ca-file", "zookeeper-cert-file", "zookeeper-key-file",
+	"route-host", "route-trust", "config-log", "payload-file", "member", "state", "drain",
+	"without"})
+
+func errEmpty(name string) error {
+	return fmt.Errorf("%s is empty: give a value, or leave it out", name)
+}
 
 // checkGiven looks at what is given on the command line, before anything else has set a flag.
 func checkGiven(flags *pflag.FlagSet) error {
@@ -34,7 +40,7 @@ func checkGiven(flags *pflag.FlagSet) error {
 			continue
 		}
 		if value := f.Value.String(); value == "" || value == "[]" {
-			return usage("--%s is empty: give a value, or leave it out", name)
+			return usage("--%v", errEmpty(name))
 		}
 	}
 	return nil

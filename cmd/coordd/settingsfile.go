@@ -176,6 +176,9 @@ func setFrom(path string, settings []fileSetting, flags *pflag.FlagSet) (taken, 
 		if f == nil || f.Changed {
 			continue
 		}
+		if slices.Contains(neverEmpty, s.name) && len(s.parts()) == 0 {
+			return nil, usage("%s:%d: %v", path, s.line, errEmpty(s.name))
+		}
 		var err error
 		if s.list {
 			err = f.Value.(pflag.SliceValue).Replace(s.parts())
