@@ -12,7 +12,7 @@ import (
 // forCommands are the variables that coordd gives to commands. One that is run by such a command
 // has them in its own environment, so none of them stands for a flag.
 var forCommands = []string{"COORDD_ITEM", "COORDD_TOKEN", "COORDD_MEMBER", "COORDD_ELECTION",
-	"COORDD_GUARD"}
+	"COORDD_GUARD", "COORDD_PAYLOAD_FILE"}
 
 // notOurs are the beginnings of variables that are no settings and have a meaning elsewhere.
 var notOurs = []string{"COORDD_GUARD_", "COORDD_TEST_"}
