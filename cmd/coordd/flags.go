@@ -21,8 +21,8 @@ func envName(flag string) string {
 }
 
 // neverEmpty are the flags that may not be empty on the command line or in a settings file. Of a
-// script or a template whose variable is empty, they would ask about something else, do it there, or
-// leave a protection out.
+// script or a template whose variable is empty, they would ask about something else, do it there,
+// or leave a protection out.
 var neverEmpty = slices.Concat(consulNames, accessNames, []string{"prefix", "zookeeper",
 	"zookeeper-auth-file", "zookeeper-ca-file", "zookeeper-cert-file", "zookeeper-key-file",
 	"route-host", "route-trust", "config-log", "payload-file", "member", "state", "drain",
