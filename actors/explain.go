@@ -125,7 +125,7 @@ func next(i ItemStatus) string {
 			", and then the leader gives it to another member"
 	case ItemQuarantined:
 		said := "an operator mends it or its payload, and says \"coordd restart " + i.ID + "\""
-		if i.nowhere {
+		if strings.HasSuffix(i.Why, untaken) {
 			return "another member takes it, where it is tried; or " + said
 		}
 		return said

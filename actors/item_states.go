@@ -389,6 +389,9 @@ func (v *view) noRoom(item string, takers []*memberView) string {
 		"most, %d", v.weight(item), most.ID, room(most))
 }
 
+// untaken ends what is said of an item that was quarantined because no other member takes it.
+const untaken = ", and no other member takes it"
+
 // quarantined fills in an item that nobody is to run; false: it is none.
 func (v *view) quarantined(i *ItemStatus) bool {
 	q, noted := v.failed[i.ID]
@@ -400,9 +403,7 @@ func (v *view) quarantined(i *ItemStatus) bool {
 	i.LastExit, i.LastExitAt = last.Exit, last.Time()
 	switch q.Why {
 	case protocol.QuarantineNowhere:
-		i.Why = "its work failed too often at " + last.Member +
-			", and no other member takes it"
-		i.nowhere = true
+		i.Why = "its work failed too often at " + last.Member + untaken
 	case protocol.QuarantinePinned:
 		i.Why = "its work failed too often at " + last.Member + ", where it is pinned to"
 	default:

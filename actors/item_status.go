@@ -84,8 +84,6 @@ type ItemStatus struct {
 	Preferred string `json:"preferred,omitempty"`
 	// Removed: it is not in the workload any more.
 	Removed bool `json:"removed,omitempty"`
-
-	nowhere bool // quarantined because no other member takes it
 }
 
 // ItemFilter says which items are asked for. An empty list leaves its part open.

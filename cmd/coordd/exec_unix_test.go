@@ -52,7 +52,7 @@ func TestADeadPredecessorsCommandsAreKnownToBeGoneByItsVeryLockAlone(t *testing.
 	held.Close()
 	dead.Lock = id
 	// While other guards' leftovers die on this host, as those of other tests, it is asked anew.
-	testkit.Eventually(t, "its lock is free, and it is not known to be gone", func() bool {
+	testkit.Eventually(t, "its lock is free, and so it is known to be gone", func() bool {
 		return own(dead) == actors.Dead
 	})
 	if got := own(dead); got != actors.Dead { // the file is gone by then
