@@ -54,8 +54,9 @@ type Backend interface {
 	// candidate's session has the leadership already (a reply was lost, the lease had lapsed), it
 	// succeeds; the token is then the same or larger. Token 0 and no error: not now (another was
 	// quicker, a lock-delay); again after retry, or a second if that is 0, or when there is a new
-	// view with its Turn. A Take that arrives late, after Leave, has no effect. ErrSessionLost,
-	// ErrEnded, ErrDeleted as in Join.
+	// view with its Turn. If a network delivers a request twice, a Take that a lock-delay has
+	// refused may win later: View.Mine says so. A Take that arrives late, after Leave, has no
+	// effect. ErrSessionLost, ErrEnded, ErrDeleted as in Join.
 	Take(ctx context.Context) (token uint64, retry time.Duration, err error)
 
 	// Release gives the leadership up, so that the next candidate may lead at once. The candidate

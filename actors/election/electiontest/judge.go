@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -27,7 +28,8 @@ import (
 // so far.
 //
 //	take      nobody, and a token above all earlier ones: now it is held. Its holder may take it
-//	          again: the token stays. A take that was refused has no effect after that.
+//	          again: the token stays. A take that was refused has no effect after that, unless a
+//	          lock-delay has refused it.
 //	release   of its holder: now it is nobody's. Leave is the same. Of anybody else: no effect.
 //	loss      the same, done by nobody: the holder's session has ended. It may come after each
 //	          take.
@@ -39,8 +41,10 @@ import (
 // One that failed may take effect until the next one of that candidate has succeeded, and for ever
 // if there is none: what arrives later must have none. A take that was refused may have come twice:
 // the first copy won, the lock was lost again, and the second copy was refused. So it may have held
-// the lock until it returned, and not a moment longer. A candidate that crashed needs no operation
-// of its own: its last work is its last sign of life, and the loss may come at any time after it.
+// the lock until it returned, and not a moment longer. One that a lock-delay has refused (Delayed)
+// may come again when the delay is over, and win: until the next one of that candidate has
+// succeeded, or the next take of anybody. A candidate that crashed needs no operation of its own:
+// its last work is its last sign of life, and the loss may come at any time after it.
 //
 // What makes this falsifiable is that work is a read and not a part of take and release. A release
 // that spanned the time from the order to stop until the duty has ended would allow the register to
@@ -80,6 +84,7 @@ type operation struct {
 	token     uint64 // 0: none, or not known
 	unknown   bool   // its outcome
 	refused   bool   // a take; its outcome is not known either, but it is over when it returns
+	delayed   bool   // a take that a lock-delay has refused; it is not over
 	call, ret int64
 	at        time.Duration
 }
@@ -95,6 +100,8 @@ func (o *operation) String() string {
 	switch {
 	case o.refused:
 		text += ", refused"
+	case o.delayed:
+		text += ", refused by a lock-delay"
 	case o.unknown:
 		text += ", outcome unknown"
 	}
@@ -168,11 +175,24 @@ func (w *recordedBackend) Join(ctx context.Context, c election.Candidate) (strin
 
 func (w *recordedBackend) Take(ctx context.Context) (token uint64, retry time.Duration, err error) {
 	o := w.judge.begin(taking, w.id)
-	token, retry, err = w.Backend.Take(ctx)
-	o.token, o.refused = token, token == 0 && err == nil
-	o.unknown = err != nil || o.refused
+	var delayed atomic.Bool
+	token, retry, err = w.Backend.Take(context.WithValue(ctx, delayedKey{}, &delayed))
+	refused := token == 0 && err == nil
+	o.token, o.unknown = token, err != nil || refused
+	o.refused, o.delayed = refused && !delayed.Load(), refused && delayed.Load()
 	w.judge.end(w.name, o)
 	return token, retry, err
+}
+
+// delayedKey is that of the context of a take.
+type delayedKey struct{}
+
+// Delayed says that a lock-delay has refused a take: the answer that has said so is on its way to
+// the backend. ctx is that of the request.
+func Delayed(ctx context.Context) {
+	if delayed, ok := ctx.Value(delayedKey{}).(*atomic.Bool); ok {
+		delayed.Store(true)
+	}
 }
 
 func (w *recordedBackend) Release(ctx context.Context) error {
@@ -202,6 +222,8 @@ func (j *Judge) Counted() map[string]int {
 			switch {
 			case o.refused:
 				what += " refused"
+			case o.delayed:
+				what += " delayed"
 			case o.unknown:
 				what += " of unknown outcome"
 			}
@@ -238,7 +260,8 @@ func (j *Judge) Verdict(limit time.Duration) error {
 // try. (With all of it left in, some histories had no verdict within a minute.)
 //
 //   - An operation of unknown outcome ends with the next one of its candidate whose outcome is
-//     known, a take that was refused with its own return.
+//     known; a take that was refused with its own return; and one that a lock-delay has refused
+//     with the next take whose outcome is known, too, whoever's that is.
 //   - A take of unknown outcome whose effect nobody has seen may as well have had none. Of several
 //     in a row whose effect was seen, any one may be that: they are one that takes longer.
 //   - A release of unknown outcome is no more than the loss that comes with each token.
@@ -320,7 +343,10 @@ func effective(o *operation, later []*operation) int64 {
 		return o.ret
 	}
 	for _, next := range later {
-		if next.id == o.id && !next.unknown && next.verb != working && next.verb != looking {
+		if next.unknown || next.verb == working || next.verb == looking {
+			continue
+		}
+		if next.id == o.id || o.delayed && next.verb == taking && next.call > o.ret {
 			return next.ret
 		}
 	}

@@ -12,7 +12,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // script is a history by hand. A verb with a "(" begins an operation, with a ")" ends the one that
 // its candidate began; one without happens at once. Behind it: the candidate, "-" for nobody; its
-// token, "?" for an unknown outcome, "!" for a take that was refused.
+// token, "?" for an unknown outcome, "!" for a take that was refused, "~" for one that a lock-delay
+// has refused.
 func script(t *testing.T, text string) *Judge {
 	t.Helper()
 	j, open := NewJudge(), map[string]*operation{}
@@ -37,6 +38,8 @@ func script(t *testing.T, text string) *Judge {
 				o.unknown = true
 			case '!':
 				o.unknown, o.refused = true, true
+			case '~':
+				o.unknown, o.delayed = true, true
 			default:
 				o.token = o.token*10 + uint64(r-'0')
 			}
@@ -72,6 +75,17 @@ func TestTheJudgeAcceptsWhatALockDoes(t *testing.T) {
 			"take) a !; take b 5; work b 5; look b 5",
 		"a take is refused, and the next one comes twice": "take a !; take( a; look a 3; " +
 			"take) a ?; take a 3; work a 3",
+		"a lock-delay refuses a take, and a copy wins": "take a 3; leave a; take b ~; look -; " +
+			"look b 5; take b 5; work b 5",
+		"a lock-delay refuses some, and the copy of one wins": "take a ~; take a ~; look a 3; " +
+			"take a ~; look a 3; take a 3; work a 3",
+		"a lock-delay refuses a take, and the copy that wins is lost": "take a ~; look -; " +
+			"look a 3; look -; take b 5; work b 5",
+		"a lock-delay refuses a take, and the copy that wins is given up": "take a ~; leave( a; " +
+			"look a 3; look -; leave) a; take b 5; work b 5",
+		"a copy is quicker than a take after a lock-delay": "take a ~; take( b; look a 3; " +
+			"leave a; take) b 5; work b 5",
+		"a lock-delay refuses a take, and there is no copy": "take a ~; look -; take a 3; work a 3",
 	} {
 		if err := script(t, text).Verdict(time.Minute); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -109,6 +123,18 @@ func TestTheJudgeNoticesWhatNoLockDoes(t *testing.T) {
 		"a take that was refused while it was in force": "take( a; look a 3; take) a !; work a 3",
 		"a take that was refused and in force while another led": "take b 3; take( a; look a 5; " +
 			"look b 3; take) a !",
+		"a duty of a take that a lock-delay has refused": "take a ~; work a 3",
+		"a copy that wins while another leads": "take a ~; take b 3; work b 3; look a 5; " +
+			"work b 3",
+		"a copy that wins when another has led": "take a ~; take b 3; work b 3; release b; " +
+			"look -; look a 5",
+		"a copy that wins after its candidate has led": "take a ~; take a 3; work a 3; " +
+			"release a; look -; look a 5",
+		"a copy that wins after its candidate has left": "take a ~; leave a; look -; look a 3",
+		"a copy that wins twice":                        "take a ~; look a 3; look -; look a 5",
+		"a copy that wins with a token of before":       "take b 5; leave b; take a ~; look a 3",
+		"a refused take that comes later, beside one that a lock-delay has refused": "take b ~; " +
+			"take a !; look -; look a 3",
 	} {
 		if err := script(t, text).Verdict(time.Minute); err == nil {
 			t.Errorf("%s: it is not noticed", name)

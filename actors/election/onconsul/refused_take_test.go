@@ -23,7 +23,7 @@ func TestATakeThatIsRefusedMayHaveBeenInForceBefore(t *testing.T) {
 		defer s.consul.Close()
 		consul := s.consul.RoundTripper()
 		var first sync.Once
-		one := s.over(transport.When(consul, transport.TxnWith(`state/leader"`, `"lock"`),
+		one := s.over(transport.When(consul, takes,
 			func(r *http.Request) (*http.Response, error) {
 				first.Do(func() {
 					transport.Again(consul, r)

@@ -1,6 +1,8 @@
 package onconsul_test
 
 import (
+	"bytes"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
@@ -122,7 +125,7 @@ func (s *storm) RoundTrip(r *http.Request) (*http.Response, error) {
 	if f.lost || s.muted() && strings.HasPrefix(r.URL.Path, "/v1/agent/") {
 		return nil, errReset
 	}
-	resp, err := s.consul.RoundTripper().RoundTrip(r)
+	resp, err := saysDelays(s.consul.RoundTripper()).RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +148,27 @@ func (s *storm) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return resp, nil
 }
+
+// saysDelays tells the judge of takes that a lock-delay refuses.
+func saysDelays(to http.RoundTripper) transport.Func {
+	return func(r *http.Request) (*http.Response, error) {
+		take := takes(r)
+		resp, err := to.RoundTrip(r)
+		if err != nil || !take || resp.StatusCode != http.StatusConflict {
+			return resp, err
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if strings.Contains(string(text), "lock delay") {
+			electiontest.Delayed(r.Context())
+		}
+		resp.Body = io.NopCloser(bytes.NewReader(text))
+		return resp, err
+	}
+}
+
+// takes picks the requests that take the leadership.
+var takes = transport.TxnWith(`state/leader"`, `"lock"`)
 
 // lay has the trap called as the request after n others is sent.
 func (s *storm) lay(n int, trap func()) {
