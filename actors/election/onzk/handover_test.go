@@ -12,13 +12,18 @@ import (
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
 
-// distant is a connection on which all that the server says comes later.
+// distant is a connection on which all that the server says comes later, one packet after the
+// other.
 type distant struct {
 	net.Conn
 	by   time.Duration
 	said chan said
 	rest []byte
+	last time.Time // when the last packet came
 }
+
+// apart is the least time between two packets of a distant connection.
+const apart = 200 * time.Microsecond
 
 type said struct {
 	at   time.Time
@@ -49,8 +54,8 @@ func (d *distant) Read(p []byte) (int, error) {
 		if !ok {
 			return 0, io.EOF
 		}
-		time.Sleep(time.Until(s.at.Add(d.by)))
-		d.rest = s.what
+		time.Sleep(max(time.Until(s.at.Add(d.by)), apart-time.Since(d.last)))
+		d.rest, d.last = s.what, time.Now()
 	}
 	n := copy(p, d.rest)
 	d.rest = d.rest[n:]
@@ -58,7 +63,8 @@ func (d *distant) Read(p []byte) (int, error) {
 }
 
 // The next leader hears that the last one has given up, reads at one time all that it needs, and
-// writes: three ways of the server's words. zk.Lock has two, and reads only.
+// writes: three ways of the server's words. zk.Lock has two, and reads only. It hears that the last
+// leader's place in the queue is free just before it hears that nobody leads.
 func TestAHandOverReadsOnceBeforeItWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEmbedded(t)

@@ -18,7 +18,9 @@ type reading struct {
 	number uint64
 	// since: a reading with a higher number than that has begun when the node was as it is here. It
 	// is lower than number where an event has told of the change.
-	since  uint64
+	since uint64
+	// found is the number of the last reading that has found the node; 0: none has.
+	found  uint64
 	exists bool
 	data   []byte
 	stat   zk.Stat
@@ -107,6 +109,7 @@ func (c *Conn) run(n *sharedWatch) {
 		time.Second, 0
 	var armed <-chan zk.Event
 	deleted := uint64(0) // readings before the event that said so; 0: there was none
+	found := uint64(0)
 	for c.ctx.Err() == nil {
 		r, watch, err := c.read(n, armed == nil, deleted)
 		deleted = 0
@@ -124,6 +127,10 @@ func (c *Conn) run(n *sharedWatch) {
 			continue
 		}
 		pause.Reset()
+		if r.exists {
+			found = r.number
+		}
+		r.found = found
 		n.state.Set(r)
 		if watch != nil {
 			armed = watch

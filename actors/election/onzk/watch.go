@@ -310,8 +310,10 @@ func (w *watcher) positionKnown(me candidacy, own, leader reading, now time.Time
 		l.nodeVersion == own.stat.Version &&
 		!(before.number != 0 && !before.exists)
 	if current && !leader.exists && (l.predecessor == "" || l.handOverTo == me.ID) &&
-		l.number <= leader.since {
-		// A candidate of higher priority may have come, and the hand-over may have changed.
+		l.number <= leader.since && (l.prepared == nil || l.number <= leader.found) {
+		// A candidate of higher priority may have come, and the hand-over may have changed. That
+		// the last leader's place is free is often heard before that nobody leads. A listing that
+		// was begun between the two has found, beside, that the leadership had been given up.
 		current = false
 	}
 	if current {
