@@ -79,6 +79,8 @@ func TestTheJudgeAcceptsWhatALockDoes(t *testing.T) {
 			"look b 5; take b 5; work b 5",
 		"a lock-delay refuses some, and the copy of one wins": "take a ~; take a ~; look a 3; " +
 			"take a ~; look a 3; take a 3; work a 3",
+		"a lock-delay refuses a take, and the copy is quicker than the answer": "take( a; " +
+			"look a 3; take) a ~; look a 3; take a 3; work a 3",
 		"a lock-delay refuses a take, and the copy that wins is lost": "take a ~; look -; " +
 			"look a 3; look -; take b 5; work b 5",
 		"a lock-delay refuses a take, and the copy that wins is given up": "take a ~; leave( a; " +
