@@ -3,7 +3,6 @@ package onconsul_test
 import (
 	"context"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,12 +24,12 @@ type delayedTake struct {
 	a, b     *election.Election
 	one, two *onconsul.Conn
 	wire     *transport.Wire // of a
-	copy     *http.Request
+	copy     atomic.Pointer[http.Request]
 	amid     atomic.Pointer[func()] // called once, just before the next request of a to leave
 }
 
-// newDelayedTake returns at the moment at which the lock-delay is over. b tries half a second
-// later, and a after 20 ms.
+// newDelayedTake returns at the moment at which the lock-delay is over, before a or b tries again.
+// b takes 5 ms for each request, and a 2 ms.
 func newDelayedTake(t *testing.T, judge *electiontest.Judge) *delayedTake {
 	d := &delayedTake{embedded: newEmbedded(t), judge: judge}
 	consul := saysDelays(d.consul.RoundTripper())
@@ -38,11 +37,10 @@ func newDelayedTake(t *testing.T, judge *electiontest.Judge) *delayedTake {
 	lost := d.over(transport.Unheard(consul, func(r *http.Request) bool {
 		return deaf.Load() && r.Method == http.MethodGet
 	}, transport.Hang))
-	var once sync.Once
 	leaves := transport.TxnWith(`"delete-cas"`)
 	d.wire = transport.NewWire(transport.Func(func(r *http.Request) (*http.Response, error) {
 		if takes(r) {
-			once.Do(func() { d.copy = transport.Copy(r) })
+			d.copy.CompareAndSwap(nil, transport.Copy(r))
 		}
 		time.Sleep(time.Millisecond)
 		if leaves(r) {
@@ -54,7 +52,9 @@ func newDelayedTake(t *testing.T, judge *electiontest.Judge) *delayedTake {
 		time.Sleep(time.Millisecond)
 		return resp, err
 	}))
-	d.one, d.two = d.over(d.wire), d.over(consul)
+	d.one, d.two = d.over(d.wire), d.over(transport.Slow(consul, func() time.Duration {
+		return 5 * time.Millisecond
+	}))
 	leader := d.stands(lost, "leader")
 	d.a = d.stands(d.one, "a")
 	d.b = d.stands(d.two, "b")
@@ -64,7 +64,7 @@ func newDelayedTake(t *testing.T, judge *electiontest.Judge) *delayedTake {
 	<-leader.Done()
 	lost.Close()
 	time.Sleep(onconsul.DefaultTTL)
-	if d.copy == nil {
+	if d.copy.Load() == nil {
 		t.Fatal("a has not tried to take the leadership")
 	}
 	return d
@@ -93,7 +93,7 @@ func (d *delayedTake) stands(over election.Connection, name string) *election.El
 }
 
 // arrives has the copy arrive.
-func (d *delayedTake) arrives() { transport.Again(d.consul.RoundTripper(), d.copy) }
+func (d *delayedTake) arrives() { transport.Again(d.consul.RoundTripper(), d.copy.Load()) }
 
 // end ends the session of a connection.
 func (d *delayedTake) end(conn *onconsul.Conn) {
@@ -151,7 +151,7 @@ func TestATakeThatALockDelayHasRefusedMayWinLater(t *testing.T) {
 			amid := d.arrives
 			d.amid.Store(&amid)
 			d.resigns(d.a)
-		}, "b", "b", soon},
+		}, "", "b", soon},
 		"it has left": {func(d *delayedTake) {
 			d.resigns(d.a)
 			d.arrives()
@@ -176,7 +176,7 @@ func TestATakeThatALockDelayHasRefusedMayWinLater(t *testing.T) {
 			d.wire.Cut(transport.ErrReset)
 			d.arrives()
 			time.AfterFunc(2*time.Second, func() { d.wire.Cut(nil) })
-		}, "a", "a", 4 * time.Second},
+		}, "a", "a", 6 * time.Second},
 		"it is lost": {func(d *delayedTake) {
 			d.wire.Cut(transport.ErrReset)
 			d.arrives()
