@@ -1,7 +1,11 @@
 package actors_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,5 +50,48 @@ func TestWhatHadNowhereElseToGoIsTriedAtTheMemberThatComes(t *testing.T) {
 		if got := w.since(0)["unquarantined elsewhere"]; got != 10 {
 			t.Errorf("the events are %v", w.since(0))
 		}
+	})
+}
+
+// Also where nothing tells of it: the item weighs less now, and a member that was full takes it.
+func TestWhatHadNowhereElseToGoIsTriedWhenItWeighsLess(t *testing.T) {
+	logged(t, func(w watched) {
+		var tries atomic.Int64
+		broken := w.failing(&tries, func(member, _ string) bool { return member == "n1" })
+		w.must(w.op.AddWork(w.t.Context(), actors.WorkInput{ID: "a", Weight: 2}))
+		w.start("n1", limited(2), broken)
+		w.start("n2", limited(2), broken, func(cfg *actors.Config) { cfg.Capacity = 1 })
+		w.quarantined("a")
+		time.Sleep(time.Minute)
+		w.must(w.op.AddWork(w.t.Context(), actors.WorkInput{ID: "a", Weight: 1}))
+		w.await("it runs at n2", time.Minute, func() bool { return w.loads()["n2"] == 1 })
+	})
+}
+
+// A host that had nothing left to start work with takes it again ten minutes later: that is another
+// member than the only one at which the work itself has failed.
+func TestWhatHadNowhereElseToGoIsTriedWhereTheHostWasToBlame(t *testing.T) {
+	logged(t, func(w watched) {
+		var hosts sync.Map
+		hosts.Store("n2", true)
+		broken := func(cfg *actors.Config) {
+			work, id := cfg.Work, cfg.ID
+			cfg.Work = func(ctx context.Context, x actors.Item) error {
+				if _, yes := hosts.Load(id); yes {
+					return fmt.Errorf("not started: %w", hostFault{})
+				}
+				if id == "n1" {
+					return errors.New("exit status 3")
+				}
+				return work(ctx, x)
+			}
+		}
+		w.addWork("a")
+		w.start("n2", limited(2), broken)
+		w.await("n2 has it", time.Minute, func() bool { return w.item("a").Member == "n2" })
+		w.start("n1", limited(2), broken)
+		w.quarantined("a")
+		hosts.Clear()
+		w.await("it runs at n2", 11*time.Minute, func() bool { return w.loads()["n2"] == 1 })
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/placement"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
@@ -37,45 +36,6 @@ type report struct {
 // item is given to nobody before its key is gone.
 func (s *snapshot) barred(item string) bool {
 	return s.notes[item].Since != 0 && !mutations.Broken("quarantine-ignored")
-}
-
-// forget deletes notes that count no more, but for those of items that fail anew: they are written
-// over, and which of two transactions comes first nobody knows. An item that was quarantined because
-// no other member took it is tried at one that takes it now.
-func (s *snapshot) forget(d *draft, sorted *sorted, fail map[string]bool) {
-	var loads []uint64
-	for item, n := range s.notes {
-		order, _ := s.control.RestartItems.Get(item)
-		_, wanted := s.index[item]
-		w, _ := s.workload.Get(item)
-		switch expires := n.Expires(); {
-		case fail[item]:
-		case n.EndedBy(order, n.index):
-			d.units = append(d.units, s.build.forget(item, "", n.Quarantine))
-		case n.ofEarlier(w): // removed, and added again since
-			d.units = append(d.units, s.build.forget(item, "removed", n.Quarantine))
-		case !wanted:
-			if d.waiting = d.waiting || !s.place; s.place {
-				d.units = append(d.units, s.build.forget(item, "removed", n.Quarantine))
-			}
-		case n.Since != 0:
-			if n.Why != protocol.QuarantineNowhere || !s.place {
-				continue
-			}
-			if loads == nil {
-				loads = sorted.loads()
-			}
-			if to := s.another(sorted, item, n, loads); to != placement.None {
-				loads[to.Member()] += max(1, w.Weight)
-				n.Since, n.Why, n.Orders = 0, "", s.control.Index
-				d.units = append(d.units, s.build.retry(item, n.Quarantine))
-			}
-		case !s.now.Before(expires):
-			d.units = append(d.units, s.build.forget(item, "expired", n.Quarantine))
-		default:
-			d.later = actor.Earliest(d.later, expires)
-		}
-	}
 }
 
 // ofEarlier tells whether a note is about an earlier item of the name than the one that there is.
@@ -296,21 +256,6 @@ func (s *snapshot) elsewhere(sorted *sorted, item placement.Item, failed []proto
 		}
 	}
 	return best
-}
-
-// another is a member of another id than those at which the work of a quarantined item has failed,
-// which takes it: the one that it is pinned to, if it is pinned.
-func (s *snapshot) another(sorted *sorted, item string, n note, loads []uint64) placement.Place {
-	w, _ := s.workload.Get(item)
-	to, pinned := s.control.Pins.Get(item)
-	var not []protocol.FailedOwner
-	for _, m := range sorted.members {
-		if pinned && m.ID != to || slices.Contains(n.Members(), m.ID) {
-			now, _ := s.members.Get(m.ID)
-			not = append(not, protocol.FailedOwner{Member: m.ID, Session: now.Session})
-		}
-	}
-	return s.elsewhere(sorted, placement.Item{ID: item, Weight: w.Weight}, not, loads)
 }
 
 // pinTakes tells whether an item that fails where it is has been pinned to another member since, at

@@ -93,6 +93,14 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 		s.failed("a", time.Minute, "n1")
 		s.bar("a", protocol.QuarantineNowhere)
 	}
+	hostOf := func(member string, ago time.Duration) func(*snapshot) {
+		return func(s *snapshot) {
+			n := s.notes["a"]
+			n.Failed = append(n.Failed, protocol.FailedOwner{Member: member, Hosts: true,
+				Session: "s-" + member, At: s.now.Add(-ago).UnixMilli()})
+			s.notes["a"] = n
+		}
+	}
 	lost := func(ago time.Duration) func(*snapshot) {
 		return func(s *snapshot) {
 			quarantined(time.Minute, "n3")(s)
@@ -257,6 +265,21 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 		}}, nil, ""},
 		"quarantined, before it is quiet": {[]func(*snapshot){nowhere,
 			func(s *snapshot) { s.place = false }}, nil, ""},
+		"quarantined, and pinned to who makes room": {[]func(*snapshot){nowhere,
+			func(s *snapshot) {
+				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
+			}}, []string{"retry a"}, ""},
+		"quarantined, and pinned to who has no room": {[]func(*snapshot){nowhere,
+			func(s *snapshot) {
+				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+				s.control.Pins = messages.TableOf(map[string]string{"a": "n2", "c": "n2",
+					"d": "n2"})
+			}}, nil, ""},
+		"quarantined, and another host was to blame": {[]func(*snapshot){nowhere,
+			hostOf("n2", protocol.HostFor-time.Second)}, nil, ""},
+		"quarantined, and another host was to blame long ago": {[]func(*snapshot){nowhere,
+			hostOf("n2", protocol.HostFor)}, []string{"retry a"}, ""},
 		"it stays where it does not fail, whatever the balance": {[]func(*snapshot){
 			func(s *snapshot) {
 				s.has("n2", "a", "b", "c", "d")
@@ -324,6 +347,38 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 				t.Errorf("noted %q; want %q", noted, c.noted)
 			}
 		})
+	}
+}
+
+// What no other member took is looked at again when changes have come to rest, and when a host that
+// was to blame is so no more, though nothing else happens then.
+func TestWhatNoOtherMemberTookIsLookedAtAgain(t *testing.T) {
+	nowhere := func(s *snapshot) {
+		s.has("n1", "b")
+		s.has("n2", "c", "d")
+		s.failed("a", time.Minute, "n1")
+		s.bar("a", protocol.QuarantineNowhere)
+	}
+	s := snapshotOf(t, nowhere, func(s *snapshot) { s.place = false })
+	if d := s.draft(); !d.waiting || len(d.units) > 0 {
+		t.Errorf("before it is quiet it waits %v, and orders %q", d.waiting, d.orders())
+	}
+	s = snapshotOf(t, nowhere, func(s *snapshot) {
+		s.place = false
+		s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+	})
+	if d := s.draft(); d.waiting {
+		t.Error("it waits, and nobody takes the item")
+	}
+	s = snapshotOf(t, nowhere, func(s *snapshot) {
+		n := s.notes["a"]
+		n.Failed = append(n.Failed, protocol.FailedOwner{Member: "n2", Session: "s-n2",
+			Hosts: true, At: s.now.Add(-time.Minute).UnixMilli()})
+		s.notes["a"] = n
+	})
+	want := s.now.Add(protocol.HostFor - time.Minute)
+	if d := s.draft(); !d.later.Equal(want) || len(d.units) > 0 {
+		t.Errorf("it is looked at again at %v; want %v", d.later, want)
 	}
 }
 
