@@ -80,7 +80,7 @@ func (a *Assigner) rests(u store.Unit) bool {
 
 // key is the assignment key that an order is about.
 func (o order) key(keys protocol.Keys) string {
-	if o.kind == orderForget || o.kind == orderRetry {
+	if o.kind == orderForget {
 		return keys.Quarantine(o.item)
 	}
 	if o.to != "" {

@@ -129,6 +129,9 @@ func (a *Assigner) enter(o order, r store.Result) {
 		}
 		a.assigned.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: o.cause,
 			AtOnce: o.kind == orderReap, CreateIndex: r.Index, ModifyIndex: r.Index})
+		if o.note != nil {
+			a.notes[o.item] = note{*o.note, r.Index}
+		}
 	case orderRevoke, orderCancel:
 		x := a.assigned.members[o.from][o.item]
 		x.Releasing, x.Reason, x.ModifyIndex = o.kind == orderRevoke, o.reason, r.Index
@@ -147,8 +150,6 @@ func (a *Assigner) enter(o order, r store.Result) {
 		a.assigned.set(o.from, o.item, x)
 	case orderForget:
 		delete(a.notes, o.item)
-	case orderRetry:
-		a.notes[o.item] = note{*o.note, r.Index}
 	case orderErase:
 		a.assigned.drop(o.from, o.item)
 	case orderSweep:
@@ -160,5 +161,5 @@ func (a *Assigner) enter(o order, r store.Result) {
 
 func (o order) verb() string {
 	return [...]string{"granted", "revoked", "cancelled", "taken-over", "erased", "restarted",
-		"changed", "swept", "forgotten", "retried", "events"}[o.kind]
+		"changed", "swept", "forgotten", "events"}[o.kind]
 }

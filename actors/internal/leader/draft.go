@@ -141,9 +141,9 @@ type sorted struct {
 	// items that stay where they are: at a vanished member in its grace, or one with an unreadable
 	// record, or under a second key
 	waiting int
-	// keys of quarantined items, and how many such items have none
+	// keys of quarantined items, and such items that have none
 	barred      []keyRef
-	quarantined int
+	quarantined []string
 	// of items, those that are pinned elsewhere as long as no item is without a place for it: by a
 	// wish, or to where others have to make room, for they have failed at all others
 	wishes []int
@@ -231,7 +231,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 		id, w := s.workload.At(i)
 		if s.barred(id) {
 			if refs[i].member == "" {
-				out.quarantined++
+				out.quarantined = append(out.quarantined, id)
 			} else {
 				out.barred = append(out.barred, refs[i])
 			}
@@ -304,7 +304,7 @@ func (s *snapshot) count(d *draft, sorted *sorted) {
 		share.Weight += w.Weight
 		shares[ref.member] = share
 	}
-	d.plan.Quarantined += sorted.quarantined
+	d.plan.Quarantined += len(sorted.quarantined)
 	d.plan.Owned += sorted.waiting
 	d.plan.Waiting, d.plan.Lost = sorted.waiting, len(sorted.lost)
 	d.plan.Shares = messages.TableOf(shares)
@@ -347,8 +347,10 @@ func (s *snapshot) write(d *draft, sorted *sorted) {
 		}
 		sorted.items[i].Leaving = true
 	}
-	s.forget(d, sorted, s.fail(d, sorted))
+	s.forget(d, s.fail(d, sorted))
+	all := sorted.members
 	p := s.compute(sorted)
+	s.retry(d, sorted, all, p.Loads)
 	d.plan.Unplaced = len(p.Unplaced)
 	for j, load := range p.Loads {
 		id, _ := s.members.At(j)

@@ -82,7 +82,7 @@ func snapshotOf(t *testing.T, changes ...func(*snapshot)) *snapshot {
 // orders are the units of a draft in words: what, of which item, from whom, to whom.
 func (d draft) orders() []string {
 	kinds := [...]string{"grant", "revoke", "cancel", "reap", "erase", "restart", "tell", "sweep",
-		"forget", "retry"}
+		"forget"}
 	var all []string
 	for _, u := range d.units {
 		o := u.Tag.(order)

@@ -292,6 +292,9 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 		switch o.kind {
 		case orderGrant:
 			g.what = protocol.EventGranted
+			if o.note != nil {
+				add(group{what: protocol.EventUnquarantined, why: o.reason}, o.item)
+			}
 			if r, ok := a.origin(o.item); ok {
 				g.from, g.why = r.from, r.why
 			}
@@ -315,8 +318,6 @@ func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
 			if g.why == "" { // by an order
 				g.by = given(a.control.Get(), protocol.RestartItemOrder(o.item))
 			}
-		case orderRetry:
-			g.what = protocol.EventUnquarantined
 		case orderRestart:
 			g.what, g.why = protocol.EventRestarted, ""
 			g.by = restartedBy(a.control.Get(), o)

@@ -132,7 +132,7 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	sorted = s.sort(&d)
 	f.Plan = s.compute(sorted)
 	f.Members, f.Items, f.Removed = sorted.members, sorted.items, len(sorted.removed)
-	f.Quarantined = sorted.quarantined + len(sorted.barred)
+	f.Quarantined = len(sorted.quarantined) + len(sorted.barred)
 	f.Owners = make([]string, len(sorted.keys))
 	for i, key := range sorted.keys {
 		f.Owners[i] = key.member

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"slices"
+
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -36,7 +38,6 @@ const (
 	orderTell   // a member that its item has changed
 	orderSweep  // what a vanished member leaves when it holds nothing
 	orderForget // where the work of an item has failed
-	orderRetry  // an item that was quarantined because no other member took it
 	orderEvents
 )
 
@@ -135,12 +136,14 @@ func (b *unitBuilder) forget(item, reason string, note protocol.Quarantine) stor
 	}
 }
 
-// retry notes that an item which was quarantined is tried at another member.
-func (b *unitBuilder) retry(item string, note protocol.Quarantine) store.Unit {
-	return store.Unit{
-		Ops: []store.Op{store.Set(b.keys.Quarantine(item), note.Encode(), 0)},
-		Tag: order{kind: orderRetry, item: item, reason: reasonElsewhere, note: &note},
-	}
+// retry grants an item that was quarantined to another member, where it is tried.
+func (b *unitBuilder) retry(item, to, session string, note protocol.Quarantine) store.Unit {
+	u := b.grant(item, to, session, reasonElsewhere, reasonFailing)
+	// In this order, for whoever reads what was written one key after the other.
+	u.Ops = slices.Insert(u.Ops, 0, store.Set(b.keys.Quarantine(item), note.Encode(), 0))
+	u.Tag = order{kind: orderGrant, item: item, to: to, reason: reasonElsewhere,
+		cause: reasonFailing, session: session, note: &note}
+	return u
 }
 
 func (b *unitBuilder) cancel(item, from string, a messages.Assignment) store.Unit {

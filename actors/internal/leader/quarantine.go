@@ -302,6 +302,17 @@ func (sorted *sorted) loads() []uint64 {
 	return loads
 }
 
+// owned are the weights of what each member has.
+func (sorted *sorted) owned() []uint64 {
+	loads := make([]uint64, len(sorted.members))
+	for _, item := range sorted.items {
+		if item.Owner != placement.None {
+			loads[item.Owner.Member()] += weight(item)
+		}
+	}
+	return loads
+}
+
 // pinned are the weights of what must be at each member: also of what is pinned to one that is away
 // or drained, and so stays where it is.
 func (sorted *sorted) pinned() []uint64 {

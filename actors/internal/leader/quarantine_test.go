@@ -244,7 +244,7 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 			s.place = false
 		}}, nil, ""},
 		"quarantined, and another member takes it": {[]func(*snapshot){nowhere},
-			[]string{"retry a"}, ""},
+			[]string{"grant a n2"}, ""},
 		"quarantined, and nobody has room": {[]func(*snapshot){nowhere, func(s *snapshot) {
 			s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
 		}}, nil, ""},
@@ -256,7 +256,7 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 			}}, nil, ""},
 		"quarantined, and pinned to who takes it": {[]func(*snapshot){nowhere,
 			func(s *snapshot) { s.control.Pins = messages.TableOf(map[string]string{"a": "n2"}) },
-		}, []string{"retry a"}, ""},
+		}, []string{"grant a n2"}, ""},
 		"quarantined, and pinned to who is away": {[]func(*snapshot){nowhere,
 			func(s *snapshot) { s.control.Pins = messages.TableOf(map[string]string{"a": "n9"}) },
 		}, nil, ""},
@@ -269,17 +269,23 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 			func(s *snapshot) {
 				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
 				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
-			}}, []string{"retry a"}, ""},
+			}}, []string{"grant a n2"}, ""},
 		"quarantined, and pinned to who has no room": {[]func(*snapshot){nowhere,
 			func(s *snapshot) {
 				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
 				s.control.Pins = messages.TableOf(map[string]string{"a": "n2", "c": "n2",
 					"d": "n2"})
 			}}, nil, ""},
+		"quarantined, and what is placed now has the room": {[]func(*snapshot){nowhere,
+			func(s *snapshot) {
+				s.work("a", "b", "c", "d", "e")
+				s.member("n1", func(m *messages.Member) { m.Capacity = 1 })
+				s.member("n2", func(m *messages.Member) { m.Capacity = 3 })
+			}}, []string{"grant e n2"}, ""},
 		"quarantined, and another host was to blame": {[]func(*snapshot){nowhere,
 			hostOf("n2", protocol.HostFor-time.Second)}, nil, ""},
 		"quarantined, and another host was to blame long ago": {[]func(*snapshot){nowhere,
-			hostOf("n2", protocol.HostFor)}, []string{"retry a"}, ""},
+			hostOf("n2", protocol.HostFor)}, []string{"grant a n2"}, ""},
 		"it stays where it does not fail, whatever the balance": {[]func(*snapshot){
 			func(s *snapshot) {
 				s.has("n2", "a", "b", "c", "d")

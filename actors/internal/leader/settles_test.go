@@ -107,6 +107,9 @@ func (s *drawn) apply(t *testing.T, d draft) {
 			}
 			s.assigned.set(o.to, o.item, messages.Assignment{Session: o.session,
 				CreateIndex: s.index, ModifyIndex: s.index})
+			if o.note != nil {
+				s.notes[o.item] = note{*o.note, s.index}
+			}
 		case orderRevoke:
 			a := s.assigned.members[o.from][o.item]
 			a.Releasing, a.ModifyIndex = true, s.index
@@ -130,8 +133,6 @@ func (s *drawn) apply(t *testing.T, d draft) {
 			delete(s.absent, o.from)
 		case orderForget:
 			delete(s.notes, o.item)
-		case orderRetry:
-			s.notes[o.item] = note{*o.note, s.index}
 		default:
 			t.Fatalf("the order %+v", o)
 		}

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"slices"
+
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/placement"
 	"github.com/coordd/coordd/internal/protocol"
@@ -9,10 +11,8 @@ import (
 // What of that counts no more, and how an item comes out of quarantine.
 
 // forget deletes notes that count no more, but for those of items that fail anew: they are written
-// over, and which of two transactions comes first nobody knows. An item that was quarantined because
-// no other member took it is tried at one that takes it now.
-func (s *snapshot) forget(d *draft, sorted *sorted, fail map[string]bool) {
-	var loads, pinned []uint64
+// over, and which of two transactions comes first nobody knows.
+func (s *snapshot) forget(d *draft, fail map[string]bool) {
 	for item, n := range s.notes {
 		order, _ := s.control.RestartItems.Get(item)
 		_, wanted := s.index[item]
@@ -28,13 +28,6 @@ func (s *snapshot) forget(d *draft, sorted *sorted, fail map[string]bool) {
 				d.units = append(d.units, s.build.forget(item, "removed", n.Quarantine))
 			}
 		case n.Since != 0:
-			if n.Why != protocol.QuarantineNowhere {
-				continue
-			}
-			if loads == nil {
-				loads, pinned = sorted.loads(), sorted.pinned()
-			}
-			s.retry(d, sorted, item, n, loads, pinned)
 		case !s.now.Before(expires):
 			d.units = append(d.units, s.build.forget(item, "expired", n.Quarantine))
 		default:
@@ -43,11 +36,55 @@ func (s *snapshot) forget(d *draft, sorted *sorted, fail map[string]bool) {
 	}
 }
 
-// retry has a quarantined item tried at a member that takes it, of another id than those at which
-// its work has failed: the one that it is pinned to, if it is pinned. Where the host of a member was
-// to blame, that member is asked again when this counts no more.
-func (s *snapshot) retry(d *draft, sorted *sorted, id string, n note, loads, pinned []uint64) {
-	var not []protocol.FailedOwner // under their sessions of now
+// retry gives items that were quarantined because no other member took them to one that takes them
+// once the plan is carried out, of another id than those at which their work has failed: to the one
+// that they are pinned to, if they are. Where the host of a member was to blame, that member is
+// asked again when this counts no more. An item that was only made free, and planned as others
+// are, could come to where it has failed, and be quarantined again.
+func (s *snapshot) retry(d *draft, sorted *sorted, all []placement.Member, planned []uint64) {
+	limited := sorted.members
+	sorted.members = all // also those where much has failed, if there is no other
+	defer func() { sorted.members = limited }()
+	var loads, pinned []uint64
+	for _, id := range sorted.quarantined {
+		n := s.notes[id]
+		order, _ := s.control.RestartItems.Get(id)
+		w, _ := s.workload.Get(id)
+		if n.Why != protocol.QuarantineNowhere || n.EndedBy(order, n.index) || n.ofEarlier(w) {
+			continue
+		}
+		if loads == nil {
+			loads, pinned = slices.Clone(planned), sorted.pinned()
+			for j, load := range sorted.owned() {
+				loads[j] = max(loads[j], load, pinned[j])
+			}
+		}
+		item, room := placement.Item{ID: id, Weight: w.Weight}, loads
+		only, isPinned := s.control.Pins.Get(id)
+		if isPinned {
+			room = pinned // what is not pinned there makes room
+		}
+		to := s.elsewhere(sorted, item, s.not(d, n, only), room)
+		if to == placement.None {
+			continue
+		}
+		if !s.place {
+			d.waiting = true
+			continue
+		}
+		loads[to.Member()] += weight(item)
+		if isPinned {
+			pinned[to.Member()] += weight(item)
+		}
+		n.Since, n.Why, n.Orders = 0, "", s.control.Index
+		member, m := s.members.At(to.Member())
+		d.units = append(d.units, s.build.retry(id, member, m.Session, n.Quarantine))
+	}
+}
+
+// not are the members, under their sessions of now, at which a quarantined item is not tried again;
+// only is the one that it is pinned to, if it is.
+func (s *snapshot) not(d *draft, n note, only string) (not []protocol.FailedOwner) {
 	exclude := func(member string) {
 		m, _ := s.members.Get(member)
 		not = append(not, protocol.FailedOwner{Member: member, Session: m.Session})
@@ -60,28 +97,10 @@ func (s *snapshot) retry(d *draft, sorted *sorted, id string, n note, loads, pin
 			exclude(f.Member)
 		}
 	}
-	room := loads
-	only, isPinned := s.control.Pins.Get(id)
-	if isPinned {
-		room = pinned // what is not pinned there makes room
-		for member := range s.members.IDs() {
-			if member != only {
-				exclude(member)
-			}
+	for member := range s.members.IDs() {
+		if only != "" && member != only {
+			exclude(member)
 		}
 	}
-	w, _ := s.workload.Get(id)
-	item := placement.Item{ID: id, Weight: w.Weight}
-	switch to := s.elsewhere(sorted, item, not, room); {
-	case to == placement.None:
-	case !s.place:
-		d.waiting = true
-	default:
-		loads[to.Member()] += weight(item)
-		if isPinned {
-			pinned[to.Member()] += weight(item)
-		}
-		n.Since, n.Why, n.Orders = 0, "", s.control.Index
-		d.units = append(d.units, s.build.retry(id, n.Quarantine))
-	}
+	return not
 }
