@@ -13,8 +13,8 @@ import (
 	"github.com/coordd/coordd/actors"
 )
 
-// A sick host is not a sick item, also where it was the first of its cluster: what failed there, and
-// had nowhere else to go, is tried at the member that comes. What fails there too is sick.
+// A sick host is not a sick item, also where it was the first of its cluster: what failed there,
+// and had nowhere else to go, is tried at the member that comes. What fails there too is sick.
 func TestWhatHadNowhereElseToGoIsTriedAtTheMemberThatComes(t *testing.T) {
 	logged(t, func(w watched) {
 		var tries atomic.Int64
