@@ -3,6 +3,7 @@ package actors_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,10 +50,10 @@ func (c *cluster) counted(id, state string, n int) func() bool {
 
 func TestAMemberSaysThatItsWorkLoops(t *testing.T) {
 	run(t, func(c *cluster) {
-		broken := true
+		var mended atomic.Bool
 		items := c.items(3)
 		c.addWork(items...)
-		c.start("n1", crashing(items[1], func() bool { return broken }))
+		c.start("n1", crashing(items[1], func() bool { return !mended.Load() }))
 		c.await("the loop", 20*time.Second, c.counted("n1", protocol.WorkLooping, 1))
 		s, _ := c.summary("n1")
 		if len(s.Items) != 1 || s.Items[0].ID != items[1] || s.Items[0].Restarts < 3 ||
@@ -72,7 +73,7 @@ func TestAMemberSaysThatItsWorkLoops(t *testing.T) {
 		if last.Items[0].Restarts <= first.Items[0].Restarts {
 			t.Errorf("restarts stay at %d", last.Items[0].Restarts)
 		}
-		broken = false
+		mended.Store(true)
 		c.await("the end of the loop", time.Minute, c.counted("n1", protocol.WorkRunning, 3))
 		if s, _ := c.summary("n1"); len(s.Items) != 1 || s.Items[0].State != protocol.WorkRunning {
 			t.Errorf("it has been restarted, and the summary says %+v", s)
