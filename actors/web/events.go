@@ -149,6 +149,9 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 			_, err = w.Write([]byte(": still here\n\n"))
 		case <-follower.log.Changed():
 			l := follower.log.Take()
+			if l.err != nil {
+				panic(l.err) // as if it were read here: net/http logs it, and the client asks again
+			}
 			if !l.known {
 				continue
 			}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -379,4 +380,58 @@ func TestAWholeLogIsToldToItsFollowersInPiecesAndInTurns(t *testing.T) {
 			t.Errorf("%d turns are taken", len(s.turns))
 		}
 	})
+}
+
+// What reads the log for all followers runs in nobody's request, where net/http would catch a panic.
+func TestALogThatCannotBeReadEndsItsFollowersAndNotTheProcess(t *testing.T) {
+	for what, broken := range map[string]func(){
+		"panics":             func() { panic("an event that nobody can read") },
+		"ends its goroutine": runtime.Goexit,
+		"just ends":          func() {},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log aLog
+				begun := 0
+				s := showing(&fakeLooker{})
+				s.follow = newFeed(func(ctx context.Context) iter.Seq[actors.EventLog] {
+					return func(yield func(actors.EventLog) bool) {
+						if begun++; begun > 1 {
+							log.watch(ctx)(yield)
+							return
+						}
+						time.Sleep(time.Second)
+						broken()
+					}
+				}, 20)
+				until, stuck := make(chan struct{}), make(chan struct{})
+				go func() { // it keeps its place
+					defer close(stuck)
+					defer func() { _ = recover() }()
+					r := httptest.NewRequest(http.MethodGet, "/v1/events?follow", nil)
+					r.Host = "localhost"
+					s.handler().ServeHTTP(stuckWriter{httptest.NewRecorder(), until}, r)
+				}()
+				synctest.Wait()
+				ended := make(chan any)
+				go func() {
+					defer func() { ended <- recover() }()
+					r := httptest.NewRequest(http.MethodGet, "/v1/events?follow", nil)
+					r.Host = "localhost"
+					s.handler().ServeHTTP(httptest.NewRecorder(), r)
+				}()
+				if p := <-ended; p == nil {
+					t.Error("nobody is told that the stream has ended")
+				}
+				l := listen(t, s.handler(), "/v1/events?follow")
+				synctest.Wait()
+				if log.watching != 1 {
+					t.Errorf("one who comes later: %d watch", log.watching)
+				}
+				l.end()
+				close(until)
+				<-stuck
+			})
+		})
+	}
 }

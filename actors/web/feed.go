@@ -2,11 +2,13 @@ package web
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
 )
 
 // defaultFollowers is the most clients that follow the events.
@@ -25,11 +27,14 @@ type feed struct {
 	stop      context.CancelFunc
 }
 
-// feedLog is the log; known: it has been read.
+// feedLog is the log; known: it has been read. err: it is read no more.
 type feedLog struct {
 	actors.EventLog
 	known bool
+	err   error
 }
+
+var errUnread = errors.New("the event log is read no more")
 
 func newFeed(watch func(context.Context) iter.Seq[actors.EventLog], most int) *feed {
 	return &feed{watch: watch, most: most}
@@ -48,18 +53,33 @@ func (f *feed) join() (*follower, bool) {
 	if f.followers >= f.most {
 		return nil, false
 	}
-	if f.followers++; f.followers == 1 {
+	// One that was read no more is begun anew, whoever has not left yet.
+	if f.followers++; f.followers == 1 || f.log.Get().err != nil {
+		if f.followers > 1 {
+			f.stop()
+		}
 		log := messages.NewState(feedLog{})
 		var ctx context.Context
 		ctx, f.stop = context.WithCancel(context.Background())
 		f.log = log
-		go func() { // an operator's calls are contained: a transport that panics fails one of them
-			for l := range f.watch(ctx) {
-				log.Set(feedLog{l, true})
-			}
-		}()
+		go f.read(ctx, log)
 	}
 	return &follower{f.log.Subscribe(), f}, true
+}
+
+// read is for all followers, in nobody's request: net/http would catch a panic there.
+func (f *feed) read(ctx context.Context, log *messages.State[feedLog]) {
+	err := errUnread
+	defer func() { log.Set(feedLog{err: err}) }() // also where its goroutine is ended
+	failed := supervisor.Protect(func() error {
+		for l := range f.watch(ctx) {
+			log.Set(feedLog{EventLog: l, known: true})
+		}
+		return nil
+	})
+	if failed != nil {
+		err = failed
+	}
 }
 
 // leave gives the place back.
