@@ -129,8 +129,8 @@ type Config struct {
 	// each: so a rollout does not move them to where they would have to leave again. Empty: it does
 	// not say; where nobody does, loads stay even in a rollout.
 	WorkVersion string
-	// Tags are tags of this member's instance in Consul's catalog, beside those that coordd gives it
-	// (leader, draining): at most [MostTags]. TAG.SERVICE.service.consul is those with a tag.
+	// Tags are tags of this member's instance in Consul's catalog, beside those that coordd gives
+	// it (leader, draining): at most [MostTags]. TAG.SERVICE.service.consul is those with a tag.
 	// SetTags changes them.
 	Tags []string
 	// PublishItems adds the items that this member runs to the metadata of its instance in Consul's

@@ -382,7 +382,8 @@ func TestAWholeLogIsToldToItsFollowersInPiecesAndInTurns(t *testing.T) {
 	})
 }
 
-// What reads the log for all followers runs in nobody's request, where net/http would catch a panic.
+// What reads the log for all followers runs in nobody's request, where net/http would catch a
+// panic.
 func TestALogThatCannotBeReadEndsItsFollowersAndNotTheProcess(t *testing.T) {
 	for what, broken := range map[string]func(){
 		"panics":             func() { panic("an event that nobody can read") },

@@ -46,7 +46,8 @@ func asksFor(t *testing.T, n int, h http.Handler, path string,
 	for i := range all {
 		all[i] = &heldReader{pieces{header: http.Header{}}, takes}
 		asked.Go(func() {
-			h.ServeHTTP(all[i], httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+			h.ServeHTTP(all[i], httptest.NewRequestWithContext(t.Context(), http.MethodGet, path,
+				nil))
 		})
 	}
 	return all, asked.Wait
@@ -104,7 +105,8 @@ func TestACrowdThatAsksForListsLeavesTheProcessorsToTheSession(t *testing.T) {
 		if n := made(func() {
 			all, wait = asksFor(t, clients, s.handler(), "/config/?wait=5m", takes)
 		}); n > little || all.bytes() > 0 {
-			t.Errorf("while others have all turns %d bytes came, and making took %d", all.bytes(), n)
+			t.Errorf("while others have all turns %d bytes came, and making took %d",
+				all.bytes(), n)
 		}
 		give()
 		synctest.Wait() // each client has a piece to take
@@ -170,7 +172,8 @@ func TestACrowdThatAsksForItemsLeavesTheProcessorsToTheSession(t *testing.T) {
 		if n := made(func() {
 			all, wait = asksFor(t, clients, s.handler(), "/v1/items?limit=10000", takes)
 		}); n > little || all.bytes() > 0 {
-			t.Errorf("while others have all turns %d bytes came, and making took %d", all.bytes(), n)
+			t.Errorf("while others have all turns %d bytes came, and making took %d",
+				all.bytes(), n)
 		}
 		for range cap(s.turns) {
 			<-s.turns

@@ -165,7 +165,8 @@ func TestAMemberThatHoldsItemsAndStandsStillIsNoBreach(t *testing.T) {
 		}
 		other[1].At = other[0].At
 		events := closed(t, h)
-		if r := history.Check(history.Merge(events, other), history.Options{}); len(r.Breaches) > 0 {
+		r := history.Check(history.Merge(events, other), history.Options{})
+		if len(r.Breaches) > 0 {
 			t.Errorf("%v", r)
 		}
 	})

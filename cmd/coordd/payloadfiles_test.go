@@ -28,7 +28,9 @@ func TestAHungDiskOfPayloadsKeepsNoItem(t *testing.T) {
 					return nil
 				}
 				c := &commands{guard: guard.New(guard.Config{}), payloads: newPayloadFiles()}
-				c.payloads.write = func(_ string, i actors.Item) error { return do(string(i.Payload)) }
+				c.payloads.write = func(_ string, i actors.Item) error {
+					return do(string(i.Payload))
+				}
 				c.payloads.remove = func(string) error { return do("removal") }
 				changes := make(chan []byte, 1)
 				item := actors.Item{ID: "a", Payload: []byte("one"), Changes: changes}

@@ -102,7 +102,8 @@ func printPlan(w io.Writer, p actors.Plan, each bool) error {
 		fmt.Fprintf(t, "stays\t%s where owned now: %s\n", namedCount(stays), whyUnplaced(stays))
 	}
 	if p.Quarantined > 0 {
-		fmt.Fprintf(t, "quarantined\t%s: nobody runs them; see \"coordd items --state quarantined\"\n",
+		fmt.Fprintf(t,
+			"quarantined\t%s: nobody runs them; see \"coordd items --state quarantined\"\n",
 			count(p.Quarantined, "item"))
 	}
 	if p.Removed > 0 {

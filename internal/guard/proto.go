@@ -84,7 +84,8 @@ type event struct {
 }
 
 // tellStand has the event say that the guard process stood still, if that was after the command
-// began. A stand is known to begin at the last look before it, and the command may have begun since.
+// began. A stand is known to begin at the last look before it, and the command may have begun
+// since.
 func (e *event) tellStand(s stand, began time.Time) {
 	if s.to.After(began) {
 		e.StoodFrom, e.StoodTo = max(s.from.UnixNano(), began.UnixNano()), s.to.UnixNano()

@@ -52,8 +52,8 @@ const (
 	EventRevoked    = "revoked"    // From is to give the items up
 	EventKept       = "kept"       // From is to keep them after all
 	EventTakenOver  = "taken-over" // the items of From, which is gone, to To
-	// EventRestarted: From is to start the items' work once more, by an order; or it has failed, and
-	// the items were removed and added again since it began.
+	// EventRestarted: From is to start the items' work once more, by an order; or it has failed,
+	// and the items were removed and added again since it began.
 	EventRestarted = "restarted"
 	EventChanged   = "changed" // From is told that the items have changed in the workload
 	EventErased    = "erased"  // From is gone, and so are the items from the workload

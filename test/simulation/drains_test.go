@@ -70,7 +70,8 @@ var operators = map[string]script{
 			n := 1 + e.n%3
 			for _, id := range slices.Sorted(maps.Keys(w.work)) {
 				x, noted := w.entry("quarantine/" + id)
-				if q, err := protocol.ParseQuarantine(x.Value); !noted || err != nil || q.Since == 0 {
+				q, err := protocol.ParseQuarantine(x.Value)
+				if !noted || err != nil || q.Since == 0 {
 					continue
 				}
 				if n--; n < 0 {

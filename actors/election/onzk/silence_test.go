@@ -36,7 +36,8 @@ func TestALeaderRidesThroughASilence(t *testing.T) {
 					way.Mend(reset)
 					for range 100 {
 						time.Sleep(100 * time.Millisecond)
-						if now := e.State().Get(); now.Role != election.Leading || now.Token != token {
+						if now := e.State().Get(); now.Role != election.Leading ||
+							now.Token != token {
 							t.Fatalf("after the silence it is told %v", now)
 						}
 					}
