@@ -33,7 +33,8 @@ import (
 //	release   of its holder: now it is nobody's. Leave is the same. Of anybody else: no effect.
 //	loss      the same, done by nobody: the holder's session has ended. It may come after each
 //	          take.
-//	work      at this instant the duty is under way: true only of the holder, with its token.
+//	work      at this instant the duty is under way: true only of the holder, with its token, which
+//	          the answer to a take has told it before.
 //	look      somebody has read the store: true only of what the register holds. Where the store
 //	          says that the last leader is lost, and not who may be next, the look says nothing.
 //
@@ -242,6 +243,11 @@ func (j *Judge) Verdict(limit time.Duration) error {
 	var errs []error
 	for name, all := range j.all {
 		slices.SortFunc(all, func(a, b *operation) int { return cmp.Compare(a.call, b.call) })
+		if o := untold(all); o != nil {
+			errs = append(errs, fmt.Errorf("election %s: no take has answered with this token: "+
+				"%s   <- fits nowhere", name, o))
+			continue
+		}
 		history := complete(all)
 		switch result := porcupine.CheckOperationsTimeout(register, history, limit); result {
 		case porcupine.Ok:
@@ -254,6 +260,20 @@ func (j *Judge) Verdict(limit time.Duration) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// untold returns the first work of a candidate that no answer to a take had told its token by then;
+// nil: there is none. That somebody else has seen the candidate hold the lock tells it nothing.
+func untold(all []*operation) *operation {
+	for _, work := range all {
+		if work.verb == working && !slices.ContainsFunc(all, func(o *operation) bool {
+			return o.verb == taking && !o.unknown && o.id == work.id && o.token == work.token &&
+				o.ret < work.call
+		}) {
+			return work
+		}
+	}
+	return nil
 }
 
 // complete adds the losses and leaves out what cannot matter, so that the checker has little to
