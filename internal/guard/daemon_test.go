@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/guard"
-	"github.com/coordd/coordd/internal/testkit"
 )
 
 // daemon is a command that goes on after it has started a daemon: one with a session of its own,
@@ -167,10 +166,8 @@ func daemonsEndWithTheNextGuard(t *testing.T, cfg guard.Config) {
 			must(t, syscall.Kill(pid, sig))
 		}
 	}
-	f, up := locking(t, lock)
-	if !within(t, "up", up) {
-		testkit.Eventually(t, "the lock", func() bool { return f.g.LockID() != "" })
-	}
+	f, _ := locking(t, lock)
+	f.locked()
 	wantGone(t, all...)
 	if cfg.NoCgroups {
 		return

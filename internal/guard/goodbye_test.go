@@ -153,11 +153,9 @@ func TestAFrozenOwnerHasNoGoodbye(t *testing.T) {
 
 func TestACleanEndHasNoGoodbye(t *testing.T) {
 	file, said := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "said")
-	f, up := locking(t, file)
+	f, _ := locking(t, file)
 	f.g.Goodbye(guard.Goodbye{Words: []byte(said), Limit: time.Minute})
-	if !within(t, "up", up) {
-		t.Fatal("not locked")
-	}
+	f.locked()
 	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))
 	if err := f.stop(); err != nil { // returns when the guard process is gone
 		t.Fatal(err)
@@ -185,10 +183,8 @@ func TestAKilledGuardSaysNothing(t *testing.T) {
 // its keys are the same.
 func TestNothingIsSaidBeforeTheGuardBeforeIsGone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
-	before, up := locking(t, file)
-	if !within(t, "up", up) {
-		t.Fatal("not locked")
-	}
+	before, _ := locking(t, file)
+	before.locked()
 	said, pidFile := filepath.Join(t.TempDir(), "said"), filepath.Join(t.TempDir(), "pids")
 	t.Setenv(goodbyeEnv, said)
 	o := lockOwner(t, file, "echo $$ >> "+pidFile+"; exec sleep 1000")
@@ -289,7 +285,7 @@ func TestTheLockFileOfADeadOwnerStaysUntilNobodyWillLookForIt(t *testing.T) {
 			// The kernel may release the lock of a process of many threads a moment after its first
 			// thread is gone.
 			f, _ := locking(t, m.lock)
-			testkit.Eventually(t, "the lock "+id, func() bool { return f.g.LockID() != "" })
+			f.locked()
 			if got := f.g.LockID(); got != id {
 				t.Errorf("the successor holds %q, want %s", got, id)
 			}
