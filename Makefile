@@ -14,7 +14,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 # One package's tests may take this long before go test kills them with every stack printed.
 # A busy machine takes several times as long as a quiet one.
-TIMEOUT ?= 40m
+TIMEOUT ?= 60m
 PKG ?= ./...
 RUN ?= .
 BENCH ?= .
