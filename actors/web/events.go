@@ -138,6 +138,9 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
 	begun := want.known || !want.since.IsZero()
+	if r.Header.Get("Last-Event-ID") != "" {
+		want.since = time.Time{} // it asks as it did at its beginning, and goes on where it was
+	}
 	for {
 		var err error
 		select {
@@ -163,6 +166,7 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 				begun = true
 			}
 			err = s.tell(r.Context(), w, events, want)
+			want.since = time.Time{} // what comes now is new, whatever the leader's clock shows
 		}
 		if err != nil || flush() != nil {
 			return
@@ -175,11 +179,8 @@ var errStopping = errors.New("the host stops")
 
 // tell sends events, in turns with others: it may be a whole log of them. Nobody's turn lasts while
 // its client takes a piece, and more than a piece is not made for it. It ends early if the client
-// goes or the host stops.
+// goes or the host stops. A client that there is nothing to tell gets the id alone.
 func (s *site) tell(ctx context.Context, w io.Writer, events []actors.Event, want wanted) error {
-	if len(events) == 0 {
-		return nil
-	}
 	select {
 	case s.turns <- struct{}{}:
 	case <-ctx.Done():
@@ -190,6 +191,9 @@ func (s *site) tell(ctx context.Context, w io.Writer, events []actors.Event, wan
 	defer s.turns.give()
 	b := bufio.NewWriterSize(between{w, s.turns}, listPiece)
 	events = actors.About(events, want.about, want.since)
+	if len(events) == 0 {
+		fmt.Fprintf(b, "id: %d\n\n", want.after)
+	}
 	for i, e := range events {
 		select {
 		case <-s.stopping:

@@ -20,6 +20,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
+	"github.com/hashicorp/consul/api"
 )
 
 // piped is the answer to a client that reads it as it comes.
@@ -133,6 +134,58 @@ func TestWhoFollowsTheEventsHearsThemAndResumesWhereItWas(t *testing.T) {
 			}
 			again.end()
 		}
+	})
+}
+
+// A client that was cut off asks with the query of its beginning, as browsers do.
+func TestWhoWasCutOffFromTheEventsMissesNoneOfThem(t *testing.T) {
+	for query, before := range map[string]int{
+		"follow": 0, "follow&since=1m": 1, "follow&about=b": 0, "follow&after=1": 1,
+	} {
+		t.Run(query, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster, h := alone(t)
+				cluster.AddWork("a")
+				time.Sleep(5 * time.Second)
+				l := listen(t, h, "/v1/events?"+query)
+				time.Sleep(time.Second)
+				events, last := l.seen()
+				if n := counted(events); n["granted"] != before || last == "" {
+					t.Fatalf("at the beginning it heard %v, and is at %q", n, last)
+				}
+				l.end()
+				cluster.AddWork("b")
+				time.Sleep(10 * time.Minute)
+				l = listen(t, h, "/v1/events?"+query, "Last-Event-ID", last)
+				time.Sleep(time.Second)
+				if events, _ = l.seen(); counted(events)["granted"] != 1 {
+					t.Errorf("an item was granted meanwhile, and it heard %v", events)
+				}
+				l.end()
+			})
+		})
+	}
+}
+
+// Nobody's clock needs to show the same time as the leader's.
+func TestWhatALeaderWhoseClockIsBehindDoesIsToldToWhoFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, h := alone(t)
+		l := listen(t, h, "/v1/events?follow&since=1m")
+		time.Sleep(time.Second)
+		before, _ := l.seen()
+		record := fmt.Sprintf(`{"at":%d,"by":"n2","epoch":9,"e":[{"do":"granted","i":["a"]}]}`,
+			time.Now().Add(-time.Hour).UnixMilli())
+		if _, err := cluster.Client().KV().Put(&api.KVPair{
+			Key: "service/" + actorstest.Service + "/events/200", Value: []byte(record)},
+			nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if events, _ := l.seen(); len(events) != len(before)+1 {
+			t.Errorf("an item is granted now, and it heard %v", events[len(before):])
+		}
+		l.end()
 	})
 }
 
