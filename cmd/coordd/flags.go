@@ -25,8 +25,8 @@ func envName(flag string) string {
 // or leave a protection out.
 var neverEmpty = slices.Concat(consulNames, accessNames, []string{"prefix", "zookeeper",
 	"zookeeper-auth-file", "zookeeper-ca-file", "zookeeper-cert-file", "zookeeper-key-file",
-	"route-host", "route-trust", "config-log", "payload-file", "member", "state", "drain",
-	"without"})
+	"route-host", "route-trust", "address", "config-log", "history", "output", "payload-file",
+	"member", "state", "drain", "without"})
 
 func errEmpty(name string) error {
 	return fmt.Errorf("%s is empty: give a value, or leave it out", name)
