@@ -308,6 +308,9 @@ func (l *Log) reclaimDir() error {
 		if err := makeDir(l.dir, l.sync); err != nil {
 			return err
 		}
+		if err := checkDir(l.dir); err != nil {
+			return fmt.Errorf("log directory %s: %w", l.dir, err)
+		}
 		lock, err := lockFile(l.path(lockName))
 		if err != nil {
 			return err
