@@ -47,7 +47,8 @@
 //     403, and its press of a button as well, with the token too.
 //  4. The page asks nobody but the handler: its content security policy forbids everything else.
 //  5. Consul and the actors are asked when somebody looks, and once a second at most, however many
-//     look. All who follow the events share one long poll. Plans are made for one asker at a time.
+//     look. All who follow the events share one long poll. Plans are made for one asker at a time;
+//     each that differs from the one before reads Consul.
 //  6. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body must be here within
 //     [BodyTimeout]. 16 clients at most read a document above 256 KiB at one time, and
 //     Options.ConfigWaits requests wait for a change of the configuration, Options.Followers
@@ -59,8 +60,8 @@
 //     where it was; those of one transaction may come twice then. Nothing is queued for a slow
 //     client.
 //  8. It answers while Consul does not: /healthz, /readyz, /metrics and /v1/tree without Consul,
-//     the others with 503 and one line that says why. Errors below /v1/ are JSON, {"error":
-//     "..."}, but for those of guarantee 1.
+//     the others with 503 and one line that says why; a stream of events waits for Consul. Errors
+//     below /v1/ are JSON, {"error": "..."}, but for those of guarantee 1.
 //
 // Not guaranteed:
 //
