@@ -125,7 +125,7 @@ func hostPort(consul string) string {
 	if !strings.Contains(consul, "://") || err != nil {
 		// Consul's client asks it as it would a URL
 		if _, _, bad := net.SplitHostPort(consul); bad != nil {
-			return net.JoinHostPort(consul, "80")
+			return net.JoinHostPort(strings.Trim(consul, "[]"), "80")
 		}
 		return consul
 	}

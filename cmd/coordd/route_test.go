@@ -98,6 +98,7 @@ func TestConsulsAddressIsFoundInWhatItsClientTakes(t *testing.T) {
 		"10.0.0.5:8500": "10.0.0.5:8500", "consul": "consul:80", "http://consul": "consul:80",
 		"https://consul/x":  "consul:443",
 		"http://[::1]:8500": "[::1]:8500", "unix:///run/consul": "",
+		"[fd00::5]": "[fd00::5]:80", "http://[fd00::5]": "[fd00::5]:80",
 	} {
 		if got := hostPort(consul); got != want {
 			t.Errorf("%s is at %q, want %q", consul, got, want)
