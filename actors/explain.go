@@ -125,8 +125,11 @@ func next(i ItemStatus) string {
 			", and then the leader gives it to another member"
 	case ItemQuarantined:
 		said := "an operator mends it or its payload, and says \"coordd restart " + i.ID + "\""
-		if strings.HasSuffix(i.Why, untaken) {
-			return "another member takes it, where it is tried; or " + said
+		switch {
+		case strings.HasSuffix(i.Why, untaken):
+			said = "another member takes it, where it is tried; or " + said
+		case strings.HasSuffix(i.Why, pinnedThere):
+			said = "it is unpinned, or pinned to another member, which takes it; or " + said
 		}
 		return said
 	case ItemOwned:

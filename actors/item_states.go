@@ -389,8 +389,11 @@ func (v *view) noRoom(item string, takers []*memberView) string {
 		"most, %d", v.weight(item), most.ID, room(most))
 }
 
-// untaken ends what is said of an item that was quarantined because no other member takes it.
-const untaken = ", and no other member takes it"
+// What ends what is said of an item that was quarantined because no other member takes it.
+const (
+	untaken     = ", and no other member takes it"
+	pinnedThere = ", where it is pinned to"
+)
 
 // quarantined fills in an item that nobody is to run; false: it is none.
 func (v *view) quarantined(i *ItemStatus) bool {
@@ -401,11 +404,11 @@ func (v *view) quarantined(i *ItemStatus) bool {
 	last := q.Last()
 	i.State, i.Since = ItemQuarantined, time.UnixMilli(q.Since).UTC()
 	i.LastExit, i.LastExitAt = last.Exit, last.Time()
-	switch q.Why {
-	case protocol.QuarantineNowhere:
+	switch {
+	case q.Why == protocol.QuarantineNowhere && i.Pinned == last.Member:
+		i.Why = "its work failed too often at " + last.Member + pinnedThere
+	case q.Why == protocol.QuarantineNowhere:
 		i.Why = "its work failed too often at " + last.Member + untaken
-	case protocol.QuarantinePinned:
-		i.Why = "its work failed too often at " + last.Member + ", where it is pinned to"
 	default:
 		i.Why = "its work failed too often at " + strings.Join(q.Members(), " and at ")
 	}

@@ -108,9 +108,15 @@ var stateCases = map[string]struct {
 		Why: "too often at n1 and at n2"}, 0},
 	"quarantined, where it is pinned to": {func(d *desk) {
 		d.unowned()
-		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1,"why":"pinned"}`)
-	}, actors.ItemStatus{State: actors.ItemQuarantined,
+		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1,"why":"nowhere"}`)
+		d.put("control/pins/w", "n1")
+	}, actors.ItemStatus{State: actors.ItemQuarantined, Pinned: "n1",
 		Why: "too often at n1, where it is pinned to"}, 0},
+	"quarantined, and pinned there no more": {func(d *desk) {
+		d.unowned()
+		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1,"why":"nowhere"}`)
+	}, actors.ItemStatus{State: actors.ItemQuarantined,
+		Why: "too often at n1, and no other member takes it"}, 0},
 	"quarantined, and taken out by an order": {func(d *desk) {
 		d.unowned()
 		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1}`)

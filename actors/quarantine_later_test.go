@@ -95,3 +95,25 @@ func TestWhatHadNowhereElseToGoIsTriedWhereTheHostWasToBlame(t *testing.T) {
 		w.await("it runs at n2", 11*time.Minute, func() bool { return w.loads()["n2"] == 1 })
 	})
 }
+
+// Nor is a pin for good: what failed where it was pinned to is tried at another member when it is
+// pinned there, or to none.
+func TestWhatFailedWhereItWasPinnedIsTriedWhereItIsPinnedThen(t *testing.T) {
+	for _, then := range []func(w watched) error{
+		func(w watched) error { return w.op.Pin(w.t.Context(), "a", "n2") },
+		func(w watched) error { return w.op.Unpin(w.t.Context(), "a") },
+	} {
+		logged(t, func(w watched) {
+			var tries atomic.Int64
+			broken := w.failing(&tries, func(member, _ string) bool { return member == "n1" })
+			w.must(w.op.Pin(w.t.Context(), "a", "n1"))
+			w.addWork("a")
+			w.start("n1", limited(2), broken)
+			w.start("n2", limited(2), broken)
+			w.quarantined("a")
+			time.Sleep(time.Minute)
+			w.must(then(w))
+			w.await("it runs at n2", time.Minute, func() bool { return w.loads()["n2"] == 1 })
+		})
+	}
+}

@@ -25,7 +25,6 @@ const (
 const (
 	QuarantineOwners  = "owners"  // its work has failed at MaxOwners members
 	QuarantineNowhere = "nowhere" // at one, and no other member takes it, as yet
-	QuarantinePinned  = "pinned"  // at the one that it is pinned to
 )
 
 // Quarantine is the value of quarantine/<w>: where the work of item w has failed too often.

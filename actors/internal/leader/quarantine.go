@@ -120,14 +120,9 @@ func (s *snapshot) takeAway(d *draft, sorted *sorted, i int, r report, loads []u
 		return false
 	}
 	if target == placement.None {
-		note.Since = max(1, s.now.UnixMilli())
-		switch {
-		case own >= protocol.MaxOwners:
+		note.Since, note.Why = max(1, s.now.UnixMilli()), protocol.QuarantineNowhere
+		if own >= protocol.MaxOwners {
 			note.Why = protocol.QuarantineOwners
-		case pinned && item.Pin == item.Owner:
-			note.Why = protocol.QuarantinePinned
-		default:
-			note.Why = protocol.QuarantineNowhere
 		}
 		item.Pin = placement.None // nothing makes room for it
 	} else {

@@ -134,7 +134,7 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 		}}, []string{"revoke a n1"}, "n1 nowhere"},
 		"it is pinned": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
 			s.control.Pins = messages.TableOf(map[string]string{"a": "n1"})
-		}}, []string{"revoke a n1"}, "n1 pinned"},
+		}}, []string{"revoke a n1"}, "n1 nowhere"},
 		"it is pinned elsewhere since": {[]func(*snapshot){even, says(nil), func(s *snapshot) {
 			s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
 		}}, []string{"revoke a n1", "revoke c n2"}, "n1"},
@@ -260,9 +260,9 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 		"quarantined, and pinned to who is away": {[]func(*snapshot){nowhere,
 			func(s *snapshot) { s.control.Pins = messages.TableOf(map[string]string{"a": "n9"}) },
 		}, nil, ""},
-		"quarantined, and pinned where it fails": {[]func(*snapshot){nowhere, func(s *snapshot) {
-			s.bar("a", protocol.QuarantinePinned)
-		}}, nil, ""},
+		"quarantined, and pinned where it fails": {[]func(*snapshot){nowhere,
+			func(s *snapshot) { s.control.Pins = messages.TableOf(map[string]string{"a": "n1"}) },
+		}, nil, ""},
 		"quarantined, before it is quiet": {[]func(*snapshot){nowhere,
 			func(s *snapshot) { s.place = false }}, nil, ""},
 		"quarantined, and pinned to who makes room": {[]func(*snapshot){nowhere,
