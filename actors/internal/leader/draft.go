@@ -144,6 +144,7 @@ type sorted struct {
 	// keys of quarantined items, and such items that have none
 	barred      []keyRef
 	quarantined []string
+	bound       []uint64 // while there are such items, what operators have pinned to each member
 	// of items, those that are pinned elsewhere as long as no item is without a place for it: by a
 	// wish, or to where others have to make room, for they have failed at all others
 	wishes []int
@@ -250,6 +251,9 @@ func (s *snapshot) sort(d *draft) *sorted {
 		}
 		out.items = append(out.items, item)
 		out.keys = append(out.keys, refs[i])
+	}
+	if len(out.quarantined) > 0 {
+		out.bound = out.pinned() // by operators alone, as yet
 	}
 	s.stay(out)
 	s.prefer(d, out)

@@ -270,6 +270,19 @@ func TestADraftOfItemsThatFail(t *testing.T) {
 				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
 				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
 			}}, []string{"grant a n2"}, ""},
+		"quarantined, and pinned to who has others by a wish": {[]func(*snapshot){nowhere,
+			func(s *snapshot) {
+				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
+				s.control.Preferred = messages.TableOf(map[string]string{"c": "n2", "d": "n2"})
+			}}, []string{"grant a n2"}, ""},
+		"quarantined, and pinned to who has what failed elsewhere": {[]func(*snapshot){nowhere,
+			func(s *snapshot) {
+				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+				s.control.Pins = messages.TableOf(map[string]string{"a": "n2"})
+				s.failed("c", time.Minute, "n1")
+				s.failed("d", time.Minute, "n1")
+			}}, []string{"grant a n2"}, ""},
 		"quarantined, and pinned to who has no room": {[]func(*snapshot){nowhere,
 			func(s *snapshot) {
 				s.member("n2", func(m *messages.Member) { m.Capacity = 2 })

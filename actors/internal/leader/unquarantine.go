@@ -45,7 +45,7 @@ func (s *snapshot) retry(d *draft, sorted *sorted, all []placement.Member, plann
 	limited := sorted.members
 	sorted.members = all // also those where much has failed, if there is no other
 	defer func() { sorted.members = limited }()
-	var loads, pinned []uint64
+	var loads []uint64
 	for _, id := range sorted.quarantined {
 		n := s.notes[id]
 		order, _ := s.control.RestartItems.Get(id)
@@ -54,7 +54,8 @@ func (s *snapshot) retry(d *draft, sorted *sorted, all []placement.Member, plann
 			continue
 		}
 		if loads == nil {
-			loads, pinned = slices.Clone(planned), sorted.pinned()
+			loads = slices.Clone(planned)
+			pinned := sorted.pinned()
 			for j, load := range sorted.owned() {
 				loads[j] = max(loads[j], load, pinned[j])
 			}
@@ -62,7 +63,7 @@ func (s *snapshot) retry(d *draft, sorted *sorted, all []placement.Member, plann
 		item, room := placement.Item{ID: id, Weight: w.Weight}, loads
 		only, isPinned := s.control.Pins.Get(id)
 		if isPinned {
-			room = pinned // what is not pinned there makes room
+			room = sorted.bound // what is not pinned there makes room
 		}
 		to := s.elsewhere(sorted, item, s.not(d, n, only), room)
 		if to == placement.None {
@@ -74,7 +75,7 @@ func (s *snapshot) retry(d *draft, sorted *sorted, all []placement.Member, plann
 		}
 		loads[to.Member()] += weight(item)
 		if isPinned {
-			pinned[to.Member()] += weight(item)
+			sorted.bound[to.Member()] += weight(item)
 		}
 		n.Since, n.Why, n.Orders = 0, "", s.control.Index
 		member, m := s.members.At(to.Member())
