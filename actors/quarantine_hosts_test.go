@@ -139,3 +139,40 @@ func TestWorkThatFailsAfterItsHostDidIsQuarantined(t *testing.T) {
 		w.await("the other runs", time.Minute, w.runs(items[1:]))
 	})
 }
+
+// What a host was to blame for hours ago is no reason to take work away that something else ends.
+func TestWorkThatIsInterruptedLongAfterItsHostWasToBlameStays(t *testing.T) {
+	logged(t, func(w watched) {
+		var hosts sync.Map
+		guard, dies := context.WithCancel(w.t.Context())
+		hosts.Store("n1", true)
+		w.addWork(w.items(4)...)
+		w.start("n1", limited(2), func(cfg *actors.Config) {
+			work := cfg.Work
+			cfg.Work = func(ctx context.Context, x actors.Item) error {
+				if guard.Err() != nil { // there is another one
+					return work(ctx, x)
+				}
+				until, end := context.WithCancel(ctx)
+				defer context.AfterFunc(guard, end)()
+				if err := work(until, x); ctx.Err() != nil {
+					return err
+				}
+				return fmt.Errorf("command %q: %w", x.ID, interrupted{})
+			}
+		}, w.exhausted(&hosts))
+		time.Sleep(time.Minute)
+		hosts.Delete("n1")
+		w.await("all run", time.Minute, w.runs(w.items(4)))
+		time.Sleep(time.Minute)
+		w.start("n2", limited(2))
+		w.await("each has its share", time.Minute, w.balanced(4))
+		time.Sleep(3 * time.Hour)
+		last := w.last()
+		dies()
+		time.Sleep(time.Minute)
+		if n := w.since(last); len(n) > 0 {
+			t.Errorf("since the guard died there was %v", n)
+		}
+	})
+}

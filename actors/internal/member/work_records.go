@@ -126,7 +126,7 @@ func (r *workRecord) ends(exit string, fails, host bool) {
 	now := time.Now()
 	r.write(func() {
 		if now.Sub(r.begun) >= healthyAfter {
-			r.inRow = 0
+			r.inRow, r.over = 0, r.over && !r.hosts // as reported says
 		}
 		if fails {
 			if r.inRow++; r.inRow == 1 {
