@@ -176,3 +176,21 @@ func TestWorkThatIsInterruptedLongAfterItsHostWasToBlameStays(t *testing.T) {
 		}
 	})
 }
+
+// Each host that was to blame is asked again after its ten minutes, whatever else counts for longer.
+func TestWhatAHostCannotStartIsTriedAgainWhereAnotherWasToBlameBefore(t *testing.T) {
+	logged(t, func(w watched) {
+		var hosts sync.Map
+		var tries atomic.Int64
+		sick := func(member, _ string) bool { return member == "n2" }
+		w.addWork("a")
+		hosts.Store("n1", true)
+		hosts.Store("n3", true)
+		for _, id := range []string{"n1", "n2", "n3"} {
+			w.start(id, limited(2), w.failing(&tries, sick), w.exhausted(&hosts))
+			w.await("it is there", 2*time.Minute, func() bool { return w.item("a").Member == id })
+		}
+		hosts.Delete("n1")
+		w.await("it runs at n1", 11*time.Minute, func() bool { return w.loads()["n1"] == 1 })
+	})
+}

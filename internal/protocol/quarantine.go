@@ -92,16 +92,6 @@ func (q Quarantine) FailsAt(member, session string, now time.Time) bool {
 	})
 }
 
-// Expires is when none of the failures counts any more.
-func (q Quarantine) Expires() (at time.Time) {
-	for _, f := range q.Failed {
-		if until := f.Until(); until.After(at) {
-			at = until
-		}
-	}
-	return at
-}
-
 // Last is the failure that was heard of last. There is one in each value that was read.
 func (q Quarantine) Last() FailedOwner { return q.Failed[len(q.Failed)-1] }
 

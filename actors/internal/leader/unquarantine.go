@@ -17,7 +17,8 @@ func (s *snapshot) forget(d *draft, fail map[string]bool) {
 		order, _ := s.control.RestartItems.Get(item)
 		_, wanted := s.index[item]
 		w, _ := s.workload.Get(item)
-		switch expires := n.Expires(); {
+		counting := n.fresh(s.now)
+		switch {
 		case fail[item]:
 		case n.EndedBy(order, n.index):
 			d.units = append(d.units, s.build.forget(item, "", n.Quarantine))
@@ -28,10 +29,11 @@ func (s *snapshot) forget(d *draft, fail map[string]bool) {
 				d.units = append(d.units, s.build.forget(item, "removed", n.Quarantine))
 			}
 		case n.Since != 0:
-		case !s.now.Before(expires):
+		case len(counting) == 0:
 			d.units = append(d.units, s.build.forget(item, "expired", n.Quarantine))
-		default:
-			d.later = actor.Earliest(d.later, expires)
+		}
+		for _, f := range counting { // one less may be a place more
+			d.later = actor.Earliest(d.later, f.Until())
 		}
 	}
 }
@@ -65,7 +67,7 @@ func (s *snapshot) retry(d *draft, sorted *sorted, all []placement.Member, plann
 		if isPinned {
 			room = sorted.bound // what is not pinned there makes room
 		}
-		to := s.elsewhere(sorted, item, s.not(d, n, only), room)
+		to := s.elsewhere(sorted, item, s.not(n, only), room)
 		if to == placement.None {
 			continue
 		}
@@ -85,16 +87,13 @@ func (s *snapshot) retry(d *draft, sorted *sorted, all []placement.Member, plann
 
 // not are the members, under their sessions of now, at which a quarantined item is not tried again;
 // only is the one that it is pinned to, if it is.
-func (s *snapshot) not(d *draft, n note, only string) (not []protocol.FailedOwner) {
+func (s *snapshot) not(n note, only string) (not []protocol.FailedOwner) {
 	exclude := func(member string) {
 		m, _ := s.members.Get(member)
 		not = append(not, protocol.FailedOwner{Member: member, Session: m.Session})
 	}
 	for _, f := range n.Failed {
-		if counts := s.now.Before(f.Until()); f.Hosts && counts {
-			d.later = actor.Earliest(d.later, f.Until())
-			exclude(f.Member)
-		} else if !f.Hosts {
+		if !f.Hosts || s.now.Before(f.Until()) {
 			exclude(f.Member)
 		}
 	}
