@@ -190,9 +190,10 @@ type Config struct {
 	// started again, whatever it returns, but for an error with a method Interrupted() bool that
 	// returns true: that says that it was no end of its own. When it ends once more the item is
 	// given up: it is tried at one other member, and where it fails too, or there is none, it is
-	// quarantined: nobody runs it until [Operator.Restart]. An error with a method HostFault() bool
-	// that returns true says that the host was to blame: for that the item is tried elsewhere, and
-	// never quarantined. Default (0): it is started again for ever.
+	// quarantined: nobody runs it until [Operator.Restart], or where there was none until another
+	// member takes it. An error with a method HostFault() bool that returns true says that the host
+	// was to blame: for that the item is tried elsewhere, and never quarantined. Default (0): it is
+	// started again for ever.
 	MaxRestarts int
 	// RestartWindow is the time within which MaxRestarts counts: 1 s to 24 h. Default: 10 minutes.
 	RestartWindow time.Duration
