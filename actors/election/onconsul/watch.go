@@ -20,8 +20,10 @@ import (
 const (
 	turnDelay = 500 * time.Millisecond
 	// No candidate waits for more than maxTurnDelays others. A candidate behind them reads the
-	// queue again only after turnDelay.
+	// queue again only after farDelay: by then the next one leads as a rule. If those before it
+	// have gone it has to take before the one behind it does, whose turn is after turnDelay.
 	maxTurnDelays = 8
+	farDelay      = turnDelay / 2
 	unknownPlace  = -1
 	// emptyPause is how long a follower waits between two polls of an election that does not exist.
 	// Every write elsewhere in the store ends such a poll.
@@ -49,6 +51,7 @@ type watcher struct {
 	queue           []election.Candidate
 	queueRead       time.Time // when the queue was read
 	queueFresh      bool      // the place is known for the time in which the leadership is free
+	looked          time.Time // when it last asked itself whether to read the queue
 	queueOrder      uint64    // snapshot.order when the queue was read
 	queueRepaired   int       // candidacy.repaired then
 	announced       bool      // whoever comes after this candidate has been told to read the queue
@@ -255,13 +258,14 @@ func (w *watcher) accept(s snapshot, known int) {
 // when the leadership is free, and once more when the lock-delay of a lost leader is over: those
 // who were lost with that leader are out of the queue by then. It is not read again if this
 // candidate is known to be the next. Only candidates near the front read at once; the others wait
-// turnDelay.
+// farDelay.
 func (w *watcher) findPlace(ctx context.Context) error {
 	m := w.candidacy()
+	w.looked = time.Now()
 	if m.session == "" || !w.ready || w.now.ended != nil || m.leaving {
 		return nil
 	}
-	if at := w.againAt(m); !at.IsZero() && !time.Now().Before(at) {
+	if at := w.againAt(m); !at.IsZero() && !w.looked.Before(at) {
 		w.queueFresh = false
 	}
 	free := !w.vacantSince.IsZero() && !w.queueFresh
@@ -269,7 +273,7 @@ func (w *watcher) findPlace(ctx context.Context) error {
 		w.place, w.queueFresh = 0, true
 		return nil
 	}
-	asked := free && (w.place < maxTurnDelays || time.Since(w.vacantSince) >= turnDelay)
+	asked := free && (w.place < maxTurnDelays || !w.looked.Before(w.farAt(m)))
 	if w.place != unknownPlace && m.repaired == w.queueRepaired && !asked {
 		return nil
 	}
@@ -294,21 +298,37 @@ func (w *watcher) findPlace(ctx context.Context) error {
 }
 
 // againAt returns when the queue is to be read again although the leadership is still free; zero:
-// never. Whoever holds back for the candidate of a hand-over looks whether it is one still. A place
-// behind others is no longer good when the lock-delay that the last leader has left is over.
+// never. Whoever is far back reads it for the first time. Whoever holds back for the candidate of a
+// hand-over looks whether it is one still. A place behind others is no longer good when the
+// lock-delay that the last leader has left is over.
 func (w *watcher) againAt(m candidacy) time.Time {
-	switch {
-	case m.leaving, !w.queueFresh:
+	switch far := w.farAt(m); {
+	case m.leaving:
+	case !w.queueFresh:
+		if far.After(w.looked) {
+			return far
+		} // else the read has failed, and is tried again
 	case w.awaits(m) && w.place < maxTurnDelays:
 		return w.queueRead.Add(holdBackPause)
 	case w.place <= 0, !w.queueRead.Before(m.takeFrom):
 	case w.place >= maxTurnDelays: // those in front go first
-		return m.takeFrom.Add(turnDelay)
+		return far
 	default:
 		return m.takeFrom
 	}
 	return time.Time{}
 }
+
+// freeFrom returns from when on the free leadership may be taken.
+func (w *watcher) freeFrom(m candidacy) time.Time {
+	if m.takeFrom.After(w.vacantSince) {
+		return m.takeFrom // the last leader did not release
+	}
+	return w.vacantSince
+}
+
+// farAt returns when whoever is far back reads the queue.
+func (w *watcher) farAt(m candidacy) time.Time { return w.freeFrom(m).Add(farDelay) }
 
 // awaits tells whether there is an order to hand over to another one in the queue.
 func (w *watcher) awaits(m candidacy) bool {
@@ -442,10 +462,7 @@ func (w *watcher) view(ctx context.Context) (next time.Time) {
 
 // turnAt returns when this candidate may take the free leadership.
 func (w *watcher) turnAt(m candidacy) time.Time {
-	start := w.vacantSince
-	if m.takeFrom.After(start) {
-		start = m.takeFrom // the last leader did not release
-	}
+	start := w.freeFrom(m)
 	if o := w.now.handOver; o != nil && o.To != "" {
 		if o.To == m.ID {
 			return start
