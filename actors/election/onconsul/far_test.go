@@ -1,6 +1,7 @@
 package onconsul_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,5 +52,48 @@ func TestWhoWasFarBackLeadsInItsTurn(t *testing.T) {
 		}
 		resigns(far)
 		resigns(last)
+	})
+}
+
+// Nobody holds back for a candidate that is none any more, also who is far back.
+func TestNobodyFarBackHoldsBackForACandidateThatIsNoneAnyMore(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		way := &wire{next: s.consul.RoundTripper(), server: s}
+		conn, dead := s.over(s.consul.RoundTripper()), s.over(way)
+		operator := s.with(onconsul.Config{HoldBack: time.Minute}, s.consul.RoundTripper())
+		for _, c := range []*onconsul.Conn{conn, dead, operator} {
+			defer c.Close()
+		}
+		stands := func(over *onconsul.Conn, name string) *election.Election {
+			e := nominated(t, over, election.Config{Election: contested, Name: name,
+				Lead: untilTold, Logger: s.log})
+			time.Sleep(time.Second)
+			return e
+		}
+		first := stands(conn, "first")
+		var lost []*election.Election
+		for i := range 20 {
+			lost = append(lost, stands(dead, fmt.Sprint("lost", i)))
+		}
+		left := stands(conn, "left")
+		orders, err := election.New(operator, election.Config{Election: contested, Logger: s.log})
+		must(t, err)
+		way.sever()
+		at := time.Now()
+		must(t, orders.HandOver(t.Context(), "lost0"))
+		first.Resign()
+		<-first.Done()
+		if _, err := left.State().Wait(t.Context(), leads); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(at); took > 12*time.Second {
+			t.Errorf("the one that is left leads after %v; the check of the others lasts 6.5s", took)
+		}
+		way.mend()
+		for _, e := range lost {
+			<-e.Done()
+		}
+		left.Resign()
+		<-left.Done()
 	})
 }

@@ -28,7 +28,8 @@ const (
 	// emptyPause is how long a follower waits between two polls of an election that does not exist.
 	// Every write elsewhere in the store ends such a poll.
 	emptyPause = time.Second
-	// holdBackPause is how long whoever holds back waits between two looks at the queue.
+	// holdBackPause is how long whoever holds back waits between two looks at the queue; so much
+	// longer again for each maxTurnDelays others that are before it.
 	holdBackPause = time.Second
 	// ownPause is for a transaction of this participant.
 	ownPause = 20 * time.Millisecond
@@ -308,8 +309,8 @@ func (w *watcher) againAt(m candidacy) time.Time {
 		if far.After(w.looked) {
 			return far
 		} // else the read has failed, and is tried again
-	case w.awaits(m) && w.place < maxTurnDelays:
-		return w.queueRead.Add(holdBackPause)
+	case w.awaits(m):
+		return w.queueRead.Add(holdBackPause * time.Duration(1+max(0, w.place)/maxTurnDelays))
 	case w.place <= 0, !w.queueRead.Before(m.takeFrom):
 	case w.place >= maxTurnDelays: // those in front go first
 		return far
