@@ -361,6 +361,11 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	log.Info("starting", append([]any{"election", name, "candidate", o.id, "store", where,
 		"version", version(), "pid", os.Getpid()}, o.times()...)...)
 	for {
+		// A host that can start no guard process runs no command: it does not stand for one.
+		if runner.guard.AwaitUp(ctx) != nil {
+			log.Info("stopped", "election", name)
+			return nil
+		}
 		var e *election.Election
 		cfg.Lead = func(ctx context.Context, s election.Status) error {
 			err := runner.runCommand(ctx, s)

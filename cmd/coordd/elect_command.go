@@ -125,6 +125,7 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 	byItself := false
 	err := r.guard.Exec(ctx, guard.Spec{
 		Session: s.Session, // there may be another one since
+		NoWait:  true,      // others may be able to run it
 		Name:    r.name, Command: r.command, Signals: r.signals,
 		Ended: func(_ time.Time, why guard.Reason) { byItself = why == guard.Ended },
 		Env: []string{

@@ -53,6 +53,7 @@ func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	must(t, r.runGuard(ctx, &group))
+	must(t, r.guard.AwaitUp(ctx))
 	if err := r.runCommand(t.Context(), election.Status{Token: 7, Session: "old"}); !errors.Is(err,
 		errCommandStopped) {
 		t.Errorf("it ended with %v, want %v", err, errCommandStopped)
@@ -76,6 +77,7 @@ func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		must(t, r.runGuard(ctx, &group))
+		must(t, r.guard.AwaitUp(ctx))
 		if err := r.runCommand(lapsed{t.Context(), file}, election.Status{Token: 7,
 			Session: "s"}); err != nil {
 			t.Errorf("%s: %v", command, err)
@@ -91,5 +93,22 @@ func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 		}
 		cancel()
 		group.Wait()
+	}
+}
+
+// A host that has nothing left to start a guard process with runs no command. Its candidate does
+// not keep the leadership for that, but leaves it to others.
+func TestALeaderWithoutAGuardProcessDoesNotWaitForOne(t *testing.T) {
+	privateRuntimeDir(t)
+	conn := leased{contact: messages.NewState(election.Contact{Session: "s",
+		Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
+	r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
+		"true", slog.New(slog.DiscardHandler))
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := r.runCommand(ctx, election.Status{Token: 7, Session: "s"}); !errors.Is(err,
+		errCommandStopped) {
+		t.Errorf("it ended with %v, want %v", err, errCommandStopped)
 	}
 }

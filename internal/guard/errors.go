@@ -17,6 +17,10 @@ var (
 	// what Run returns then. The command has been killed and seen to be gone.
 	ErrLost = errors.New("the guard process died")
 
+	// ErrNotUp is wrapped by what Exec returns when a command was not started because no guard
+	// process is up, and Spec.NoWait says that it is not to wait for one.
+	ErrNotUp = errors.New("no guard process is up")
+
 	// ErrExhausted is wrapped by what Exec returns when a command was not started because the host
 	// has no process, memory or open file left for it.
 	ErrExhausted = errors.New("the host has nothing left to start it with")
@@ -68,10 +72,11 @@ func (e *ExitError) Error() string {
 }
 
 // Interrupted tells whether the command was ended, or not started, for the sake of something else
-// than itself and its caller: its guard process died, or there was no lease. A member does not take
-// that for a failure of its work.
+// than itself and its caller: its guard process died, or there was none, or no lease. A member does
+// not take that for a failure of its work.
 func (e *ExitError) Interrupted() bool {
-	return e.Reason == Lost || e.Reason == LeaseEnded || errors.Is(e.Err, ErrNoLease)
+	return e.Reason == Lost || e.Reason == LeaseEnded || errors.Is(e.Err, ErrNoLease) ||
+		errors.Is(e.Err, ErrNotUp)
 }
 
 // HostFault tells whether the command was not started because the host has nothing left to start

@@ -86,6 +86,7 @@ type Spec struct {
 	Env     []string // NAME=value, over the environment of this process without Config.HideEnv
 	Stdin   []byte   // the whole of standard input; none reads as empty
 	Session string   // whose Lease it relies on: under another one it does not start. Empty: any
+	NoWait  bool     // where no guard process is up it does not start, in place of waiting for one
 	// Signals are passed on to the command's first process, the shell unless it was told to exec
 	// another, while it runs and is not being stopped: not to its group, for few of its children
 	// expect them. May be nil.
@@ -291,6 +292,19 @@ func (g *Guard) Kill(limit time.Duration) {
 	}
 }
 
+// AwaitUp returns nil when a guard process is up, and the error of ctx when that has ended before.
+func (g *Guard) AwaitUp(ctx context.Context) error {
+	g.mu.Lock()
+	up := g.up
+	g.mu.Unlock()
+	select {
+	case <-up:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // submit hands the command to the guard process that is up, now or later.
 func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 	for {
@@ -327,6 +341,8 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 			}
 			// It is on its way down and Run is about to say so: a moment's wait, not a loop.
 			up = l.unlinked
+		} else if s.NoWait {
+			return nil, &ExitError{Name: s.Name, Code: -1, Reason: NotStarted, Err: ErrNotUp}
 		}
 		select {
 		case <-up:
