@@ -10,6 +10,16 @@ import (
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
+// joins takes part in the election, and gives the others a second to see it.
+func (s *embedded) joins(t *testing.T, over *onconsul.Conn, name string,
+	priority int) *election.Election {
+	t.Helper()
+	e := nominated(t, over, election.Config{Election: contested, Name: name, Priority: priority,
+		Lead: untilTold, Logger: s.log})
+	time.Sleep(time.Second)
+	return e
+}
+
 // Whoever was far back when it last read the queue is not in a hurry to read it again when the
 // leadership is free. It leads in its turn all the same, when those before it have gone.
 func TestWhoWasFarBackLeadsInItsTurn(t *testing.T) {
@@ -21,10 +31,7 @@ func TestWhoWasFarBackLeadsInItsTurn(t *testing.T) {
 		}))
 		defer slow.Close()
 		joins := func(over *onconsul.Conn, name string, priority int) *election.Election {
-			e := nominated(t, over, election.Config{Election: contested, Name: name,
-				Priority: priority, Logger: s.log})
-			time.Sleep(time.Second)
-			return e
+			return s.joins(t, over, name, priority)
 		}
 		resigns := func(e *election.Election) {
 			e.Resign()
@@ -53,6 +60,43 @@ func TestWhoWasFarBackLeadsInItsTurn(t *testing.T) {
 		resigns(far)
 		resigns(last)
 	})
+}
+
+// So it does when those before it were lost with the leader, after the lock-delay.
+func TestWhoWasFarBackLeadsInItsTurnAfterALostLeader(t *testing.T) {
+	for n := range 3 {
+		bubble(t, func(t *testing.T, s *embedded) {
+			way := &wire{next: s.consul.RoundTripper(), server: s}
+			dead, quick := s.over(way), s.over(s.consul.RoundTripper())
+			slow := s.over(transport.Slow(s.consul.RoundTripper(), func() time.Duration {
+				return 20 * time.Millisecond
+			}))
+			for _, c := range []*onconsul.Conn{dead, quick, slow} {
+				defer c.Close()
+			}
+			var lost []*election.Election
+			for range 10 {
+				lost = append(lost, s.joins(t, dead, "lost", 1))
+			}
+			far, last := s.joins(t, slow, "far", 1), s.joins(t, quick, "last", 0)
+			time.Sleep(time.Minute + time.Duration(n)*610*time.Millisecond)
+			way.sever()
+			bound, _ := onconsul.Config{}.TakeOver()
+			time.Sleep(bound)
+			if role := far.State().Get().Role; role != election.Leading {
+				t.Errorf("the one of priority 1 is %v, that of priority 0 is %v", role,
+					last.State().Get().Role)
+			}
+			way.mend()
+			for _, e := range lost {
+				<-e.Done()
+			}
+			for _, e := range []*election.Election{far, last} {
+				e.Resign()
+				<-e.Done()
+			}
+		})
+	}
 }
 
 // Nobody holds back for a candidate that is none any more, also who is far back.
