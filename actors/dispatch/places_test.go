@@ -59,10 +59,8 @@ func (w *world) broadcastsBeside(goods, hung, broadcasts int) {
 	end := sync.OnceFunc(func() { close(release) })
 	defer end()
 	var asked atomic.Int64
-	good := w.service(func(rw http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(dispatch.HeaderMember) != "" { // not who takes it for the last one with its port
-			asked.Add(1)
-		}
+	good := w.service(func(rw http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
 		fmt.Fprint(rw, "here")
 	})
 	hangs := w.service(func(_ http.ResponseWriter, r *http.Request) { <-release })

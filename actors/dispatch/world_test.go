@@ -82,7 +82,8 @@ type world struct {
 func newWorld(t *testing.T, change ...func(*dispatch.Config)) *world {
 	t.Helper()
 	w := &world{t: t, table: newTable()}
-	cfg := dispatch.Config{Locator: w.table, Reach: loopback()}
+	// Members here are asked while the machine is busy: none is given up for that.
+	cfg := dispatch.Config{Locator: w.table, Reach: loopback(), Connect: testkit.Patience}
 	cfg.Logger = asynclog.Wrap(slog.New(slog.NewTextHandler(t.Output(),
 		&slog.HandlerOptions{Level: slog.LevelDebug})))
 	// last: after the test nothing may be written to it
