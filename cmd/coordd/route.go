@@ -1,11 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/supervisor"
+	"github.com/hashicorp/consul/api"
 	"github.com/spf13/pflag"
 )
 
@@ -119,25 +121,26 @@ func networks(flag string, list []string) ([]netip.Prefix, error) {
 	return found, nil
 }
 
-// hostPort is the address behind a Consul address, which may be a URL; empty: a socket's.
+// hostPort is the address behind a Consul address, which may be a URL, as Consul's client takes it;
+// empty: a socket's.
 func hostPort(consul string) string {
-	u, err := url.Parse(consul)
-	if !strings.Contains(consul, "://") || err != nil {
-		// Consul's client asks it as it would a URL
-		if _, _, bad := net.SplitHostPort(consul); bad != nil {
-			return net.JoinHostPort(strings.Trim(consul, "[]"), "80")
-		}
-		return consul
+	scheme, rest, isURL := strings.Cut(consul, "://")
+	if !isURL {
+		scheme, rest = "http", consul
 	}
-	switch {
-	case u.Scheme == "unix":
+	port := "80"
+	// CONSUL_HTTP_SSL counts also where the address says http
+	if tls, _ := strconv.ParseBool(os.Getenv(api.HTTPSSLEnvName)); tls || scheme == "https" {
+		port = "443"
+	}
+	rest, _, _ = strings.Cut(rest, "/")
+	switch host, given, err := net.SplitHostPort(rest); {
+	case scheme == "unix":
 		return ""
-	case u.Port() != "":
-		return u.Host
-	case u.Scheme == "https":
-		return net.JoinHostPort(u.Hostname(), "443")
+	case err == nil:
+		return net.JoinHostPort(host, cmp.Or(given, port))
 	}
-	return net.JoinHostPort(u.Hostname(), "80")
+	return net.JoinHostPort(strings.Trim(rest, "[]"), port)
 }
 
 // loopback tells whether only this host can reach an address.

@@ -99,9 +99,19 @@ func TestConsulsAddressIsFoundInWhatItsClientTakes(t *testing.T) {
 		"https://consul/x":  "consul:443",
 		"http://[::1]:8500": "[::1]:8500", "unix:///run/consul": "",
 		"[fd00::5]": "[fd00::5]:80", "http://[fd00::5]": "[fd00::5]:80",
+		"consul:": "consul:80", "[::1]:": "[::1]:80",
 	} {
 		if got := hostPort(consul); got != want {
 			t.Errorf("%s is at %q, want %q", consul, got, want)
+		}
+	}
+	t.Setenv("CONSUL_HTTP_SSL", "true")
+	for consul, want := range map[string]string{
+		"consul": "consul:443", "[::1]": "[::1]:443", "http://consul/x": "consul:443",
+		"consul:8501": "consul:8501",
+	} {
+		if got := hostPort(consul); got != want {
+			t.Errorf("with TLS %s is at %q, want %q", consul, got, want)
 		}
 	}
 }
