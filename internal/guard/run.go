@@ -270,7 +270,11 @@ func (w *watch) until(ctx context.Context) error {
 		case <-stop:
 			stop, stopping = nil, true
 			w.l.end()
-			killAt = time.After(w.g.cfg.StopTimeout + stopSlack)
+			limit := stopSlack
+			if w.token != "" { // else it runs nothing yet
+				limit += w.g.cfg.StopTimeout
+			}
+			killAt = time.After(limit)
 		case <-killAt:
 			log.Error("guard-will-not-end", "pid", w.cmd.Process.Pid)
 			w.kill()

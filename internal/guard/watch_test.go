@@ -3,7 +3,12 @@
 package guard
 
 import (
+	"context"
+	"os"
+	"os/exec"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -46,6 +51,24 @@ func TestAGuardThatWasSlowToStartHasTimeToAnswer(t *testing.T) {
 	if w.look(silentAfter) == nil {
 		t.Error("it is kept although it does not answer")
 	}
+}
+
+// It runs nothing yet, and may not hear its owner before its look for leftovers is over.
+func TestAGuardThatIsSlowToStartIsNotWaitedForAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exited := make(chan struct{})
+		w := &watch{g: New(Config{}), exited: exited, cmd: &exec.Cmd{Process: &os.Process{}},
+			l: newLink(nil, nil, sync.OnceFunc(func() { close(exited) }))}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		begun := time.Now()
+		if err := w.until(ctx); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took > stopSlack {
+			t.Errorf("it took %v, with nothing to stop", took)
+		}
+	})
 }
 
 func TestAGuardThatDoesNotAnswerIsGivenUp(t *testing.T) {
