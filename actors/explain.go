@@ -126,6 +126,8 @@ func next(i ItemStatus) string {
 	case ItemQuarantined:
 		said := "an operator mends it or its payload, and says \"coordd restart " + i.ID + "\""
 		switch {
+		case strings.HasSuffix(i.Why, untaken) && i.Pinned != "":
+			said = pinnedAway(i) + "; or " + said
 		case strings.HasSuffix(i.Why, untaken):
 			said = "another member takes it, where it is tried; or " + said
 		case strings.HasSuffix(i.Why, pinnedThere):
@@ -149,8 +151,7 @@ func next(i ItemStatus) string {
 	case CauseNoMembers:
 		return "a member that takes items is started, or \"coordd undrain\" is said"
 	case CausePinned:
-		return fmt.Sprintf("%s comes, or takes items, or has room; or \"coordd unpin %s\" "+
-			"is said", i.Pinned, i.ID)
+		return pinnedAway(i)
 	case CauseNoRoom:
 		text := "a member with room for it is started, one gets a larger --capacity, or items " +
 			"are removed"
@@ -172,4 +173,10 @@ func next(i ItemStatus) string {
 		return text
 	}
 	return "the leader gives it to a member"
+}
+
+// pinnedAway says what an item takes that cannot go to where it is pinned to.
+func pinnedAway(i ItemStatus) string {
+	return fmt.Sprintf("%s comes, or takes items, or has room; or \"coordd unpin %s\" is said",
+		i.Pinned, i.ID)
 }

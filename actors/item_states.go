@@ -405,8 +405,8 @@ func (v *view) quarantined(i *ItemStatus) bool {
 	i.State, i.Since = ItemQuarantined, time.UnixMilli(q.Since).UTC()
 	i.LastExit, i.LastExitAt = last.Exit, last.Time()
 	switch {
-	case q.Why == protocol.QuarantineNowhere && i.Pinned == last.Member:
-		i.Why = "its work failed too often at " + last.Member + pinnedThere
+	case q.Why == protocol.QuarantineNowhere && slices.Contains(q.Members(), i.Pinned):
+		i.Why = "its work failed too often at " + i.Pinned + pinnedThere
 	case q.Why == protocol.QuarantineNowhere:
 		i.Why = "its work failed too often at " + last.Member + untaken
 	default:

@@ -112,6 +112,13 @@ var stateCases = map[string]struct {
 		d.put("control/pins/w", "n1")
 	}, actors.ItemStatus{State: actors.ItemQuarantined, Pinned: "n1",
 		Why: "too often at n1, where it is pinned to"}, 0},
+	"quarantined, pinned to where it failed before": {func(d *desk) {
+		d.unowned()
+		d.put("quarantine/w", `{"failed":[{"m":"n1"},{"m":"n2","hosts":true}],"since":1,`+
+			`"why":"nowhere"}`)
+		d.put("control/pins/w", "n1")
+	}, actors.ItemStatus{State: actors.ItemQuarantined, Pinned: "n1",
+		Why: "too often at n1, where it is pinned to"}, 0},
 	"quarantined, and pinned there no more": {func(d *desk) {
 		d.unowned()
 		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1,"why":"nowhere"}`)
