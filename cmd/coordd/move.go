@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,12 +110,16 @@ func (a *app) awaitOwner(ctx context.Context, o *actors.Operator, item, member s
 			}
 		}
 		if timeout > 0 && time.Since(began) >= timeout {
+			if why := quarantined(ctx, o, item); why != "" {
+				return fmt.Errorf("%s is not at %s after %v; the pin stands, and %s", item, member,
+					timeout, why)
+			}
 			return fmt.Errorf("%s is not at %s after %v; the pin stands, and the item goes there "+
 				"as soon as it can", item, member, timeout)
 		}
 		if time.Since(asked) >= stuckLook {
 			asked = time.Now()
-			if now := whyStuck(ctx, o, member); now != why {
+			if now := cmp.Or(quarantined(ctx, o, item), whyStuck(ctx, o, member)); now != why {
 				why = now
 				fmt.Fprintf(a.lines, "%s is not at %s yet: %s\n", item, member, why)
 			}
@@ -125,6 +130,16 @@ func (a *app) awaitOwner(ctx context.Context, o *actors.Operator, item, member s
 			return fmt.Errorf("the wait was interrupted; %s is pinned to %s", item, member)
 		}
 	}
+}
+
+// quarantined says why an item goes nowhere, if nobody is to run it; else it is empty.
+func quarantined(ctx context.Context, o *actors.Operator, item string) string {
+	e, err := o.Explain(ctx, item)
+	if err != nil || e.State != actors.ItemQuarantined {
+		return ""
+	}
+	return foreign(fmt.Sprintf("%s is quarantined, for %s: it waits until %s", item, e.Why,
+		e.Next))
 }
 
 // movePoll is how often it is looked who has an item that is to move, pinPoll how often whether it
