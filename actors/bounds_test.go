@@ -130,7 +130,7 @@ func TestAFormulaSaysWhatItAddsUpTo(t *testing.T) {
 		text    string
 		total   time.Duration
 	}{
-		{f.HandOver, "4 x merge 250ms + worker-soak 500ms", 1500 * time.Millisecond},
+		{f.HandOver, "4 x merge 250ms + worker-soak 500ms + calls 1s", 2500 * time.Millisecond},
 		{f.StopsWithin, "lease 3s - lease-margin 300ms", 2700 * time.Millisecond},
 		{f.TakeOverUnchecked, "2 x ttl 10s + lease 3s + 4 x merge 250ms + poll 500ms + calls 1s",
 			25500 * time.Millisecond},

@@ -62,7 +62,8 @@ func (f Formula) Plus(more ...Part) Formula {
 // Formulas are the worst cases of a member's settings: see [Bounds] for what each of them is.
 type Formulas struct {
 	// HandOver is the time from the end of a member's work, at a clean stop, to the start of its
-	// items elsewhere. What is taken over from a member that died is not soaked.
+	// items elsewhere, and to that of an item that is added. What is taken over from a member that
+	// died is not soaked.
 	HandOver Formula
 	// TakeOver is that from a member's death when nobody hands them over, TakeOverMachine when the
 	// machine of its Consul agent goes as well, and TakeOverUnchecked when it has no check.
@@ -73,7 +74,8 @@ type Formulas struct {
 	// TakeOverElsewhere is TakeOver for one that is started again under its id on another host
 	// before its items move: they wait for it.
 	TakeOverElsewhere Formula
-	// Slack is what is reckoned with for polls and calls, in each of these.
+	// Slack is what is reckoned with for polls and calls, in each of these; in HandOver, which
+	// polls nothing, for calls alone.
 	Slack Formula
 	// OfLeader is what comes on top of each of them when it is the leader that died.
 	OfLeader Formula
@@ -120,7 +122,7 @@ func (c Config) Formulas() Formulas {
 		}
 	}
 	return Formulas{
-		HandOver: Formula{merge, soak}, Slack: slack, TakeOver: takeOver,
+		HandOver: Formula{merge, soak, slack[1]}, Slack: slack, TakeOver: takeOver,
 		TakeOverElsewhere: takeOver.Plus(once("lease", c.Lease), soak),
 		TakeOverMachine:   Formula{machine}.Plus(after...),
 		TakeOverUnchecked: Formula{unchecked}.Plus(after...),

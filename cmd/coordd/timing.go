@@ -46,7 +46,7 @@ func (o *runFlags) worstCases(cfg actors.Config) []worstCase {
 	if o.exec != "" && o.restartWait <= cfg.Bounds().Detect {
 		wait := actors.Formula{{Name: "restart-wait", Each: o.restartWait, Times: 1}}
 		add("take_over_after_kill", "coordd is killed, and its guard lives",
-			wait.Plus(f.HandOver...).Plus(f.Slack...),
+			wait.Plus(f.HandOver...).Plus(f.Slack[0]),
 			", or more by what its commands take to stop beyond restart-wait")
 	}
 	add("take_over", "a member hangs, or is killed and nobody speaks for it", f.TakeOver, "")

@@ -78,7 +78,7 @@ func (w *world) promised() promise {
 		c.CheckTTL = 0
 	}
 	b, f := c.Bounds(), c.Formulas()
-	p := promise{ttl: ttl, plan: f.HandOver.Total() + f.Slack.Total(), member: b.TakeOver,
+	p := promise{ttl: ttl, plan: f.HandOver.Plus(f.Slack[0]).Total(), member: b.TakeOver,
 		elsewhere: f.TakeOverElsewhere.Total(),
 		leader:    b.TakeOverLeader, lead: b.TakeOverLead, kept: max(0, s.keep-max(ttl, c.Grace)),
 		noted: 6*s.ttl + 2*s.lockDelay}
