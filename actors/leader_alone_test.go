@@ -32,6 +32,12 @@ func TestALeaderThatAloneCannotPlanMakesWayForAnother(t *testing.T) {
 					c.start("n3")
 					c.await("all run", time.Minute, c.balanced(9))
 					sick.Store(true)
+					switch text { // what makes the leader ask for it
+					case "demo/control/?":
+						c.put("control/drain/nobody", "")
+					case "demo/assignments/?", `"service/demo/control/"`:
+						c.put("leader", "n1 ") // a new epoch
+					}
 					limit := 75 * time.Second // until it makes way, and a grace of n3's
 					if answer == "silent" {   // a long poll, that dies in silence
 						limit += 67 * time.Second
@@ -45,18 +51,52 @@ func TestALeaderThatAloneCannotPlanMakesWayForAnother(t *testing.T) {
 						c.runs(append(items, "late", "later"))); !ok {
 						t.Errorf("%q leads, and not all runs after %v", c.leader(), limit)
 					}
+					if sick.hits.Load() == 0 {
+						t.Error("no request was kept from it")
+					}
 				})
 			})
 		}
 	}
 }
 
+// Its host's Lead ends before another's begins, and may take its time.
+func TestALeaderThatAloneCannotPlanMakesWayWhenItsLeadHasEnded(t *testing.T) {
+	run(t, func(c *cluster) {
+		sick, way := c.sickWay("sequence/leader/0", "403")
+		c.way = way
+		const takes = 25 * time.Second
+		c.addWork(c.items(4)...)
+		c.start("n1", resignsIn(takes), func(cfg *actors.Config) { cfg.StopTimeout = 30 * time.Second })
+		c.await("n1 leads", time.Minute, func() bool { return c.leader() == "n1" })
+		c.way = nil
+		c.start("n2")
+		c.await("all run", time.Minute, c.balanced(4))
+		sick.Store(true)
+		c.addWork("late")
+		c.await("the late one", time.Minute+takes+2*time.Second, c.runs([]string{"late"}))
+		if c.leader() != "n2" || sick.hits.Load() == 0 {
+			t.Errorf("%q leads, %d requests were kept from n1", c.leader(), sick.hits.Load())
+		}
+	})
+}
+
+// sickness is whether requests are kept from a member, and how many were.
+type sickness struct {
+	atomic.Bool
+	hits atomic.Int64
+}
+
 // sickWay is a way to Consul on which requests that hold the text have that answer once it is sick.
-func (c *cluster) sickWay(text, answer string) (sick *atomic.Bool, way http.RoundTripper) {
-	sick = new(atomic.Bool)
+func (c *cluster) sickWay(text, answer string) (sick *sickness, way http.RoundTripper) {
+	sick = new(sickness)
 	direct, hit := c.consul.RoundTripper(), holding("", text)
 	return sick, transport.When(direct, func(r *http.Request) bool {
-		return sick.Load() && hit(r)
+		if !sick.Load() || !hit(r) {
+			return false
+		}
+		sick.hits.Add(1)
+		return true
 	}, map[string]transport.Func{
 		"403":  transport.Always(403, "Permission denied"),
 		"500":  transport.Always(500, "out of order"),
