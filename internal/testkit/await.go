@@ -47,6 +47,10 @@ func Await(t testing.TB, limit time.Duration, what string,
 	return took
 }
 
+// Instead complains of a text that does not say what is awaited. It complains of an empty one, too,
+// which by itself would be no complaint.
+func Instead(text string) string { return "there is instead:\n" + text }
+
 // Virtual is Look in virtual time, where a look costs nothing: it looks every pause until ok holds
 // or limit has passed, and tells whether it held.
 func Virtual(limit, pause time.Duration, ok func() bool) (took time.Duration, held bool) {

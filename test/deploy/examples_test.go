@@ -102,7 +102,7 @@ func (s *stage) awaitMember(service, id string) {
 	s.t.Helper()
 	testkit.Await(s.t, limit, "member "+id, func() string {
 		if out := s.coordd("status", "--service", service); !strings.Contains(out, id+" ") {
-			return out
+			return testkit.Instead(out)
 		}
 		return ""
 	})
@@ -227,7 +227,7 @@ func TestTheLeaderJobRunsOnOneMachineAndThenOnTheNext(t *testing.T) {
 	n2 := s.start(path, nil, "-name", "n2", "-every", "50ms")
 	testkit.Await(t, limit, "n2 waits", func() string {
 		if out := s.coordd("elect", "nightly-report", "--status"); !strings.Contains(out, "n2") {
-			return out
+			return testkit.Instead(out)
 		}
 		return ""
 	})

@@ -77,7 +77,7 @@ func newDatabase(t *testing.T, s *stage) *database {
 	d := &database{t: t, env: []string{"PGHOST=" + dir, "PGUSER=test", "PGDATABASE=postgres"}}
 	testkit.Await(t, limit, "PostgreSQL", func() string {
 		if out, err := d.psql("--command", "SELECT 1"); err != nil {
-			return out + said.String()
+			return testkit.Instead(out + said.String())
 		}
 		return ""
 	})

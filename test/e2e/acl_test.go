@@ -110,7 +110,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	unchecked := start("unchecked", "run", "--service", "jobs", "--id", "n0", "--hold-items")
 	testkit.Await(t, startLimit, "a member without a check", func() string {
 		if errs := unchecked.stderr(); !strings.Contains(errs, "msg=registered") {
-			return tail(errs, 5)
+			return testkit.Instead(tail(errs, 5))
 		}
 		return ""
 	})
@@ -140,7 +140,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	testkit.Await(t, workLimit, "the members say that all items run", func() string {
 		out, errs, _ := do("viewer", "items", "--service", "jobs", "--state", "running", "--json")
 		if strings.Count(out, `"running"`) != 4 {
-			return out + errs
+			return testkit.Instead(out + errs)
 		}
 		return ""
 	})
@@ -158,7 +158,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	testkit.Await(t, workLimit, "n1 is empty, and n2 has its items", func() string {
 		out, errs, _ := do("viewer", "locate", "--service", "jobs", "a")
 		if !strings.Contains(out, "n2") {
-			return out + errs
+			return testkit.Instead(out + errs)
 		}
 		return owned()
 	})
@@ -200,7 +200,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	testkit.Await(t, workLimit, "e1 leads", func() string {
 		out, errs, _ := do("elector", "elect", "report", "--status")
 		if !strings.Contains(out, "leader    e1") {
-			return out + errs
+			return testkit.Instead(out + errs)
 		}
 		return ""
 	})

@@ -43,7 +43,7 @@ func TestAnAgentThatReloadsOrComesBackInTimeCostsNobodyASession(t *testing.T) {
 	testkit.Await(t, startLimit, "two members with checks that pass", func() string {
 		passing, _, err := consul.Client().Health().Service(s.name, "", true, nil)
 		if err != nil || len(passing) != 2 {
-			return strings.Join(instances(), " ")
+			return testkit.Instead(strings.Join(instances(), " "))
 		}
 		return ""
 	})

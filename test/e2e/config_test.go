@@ -141,7 +141,7 @@ func TestConfigWritesSurviveKillsAtAnyPointEachOnce(t *testing.T) {
 			}
 			resp.Body.Close()
 			if resp.StatusCode != http.StatusOK {
-				return resp.Status
+				return testkit.Instead(resp.Status)
 			}
 			return ""
 		})

@@ -96,7 +96,7 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 				// "and was not seen to stop by itself", or, where the leader missed it before its
 				// guard had spoken for it, "and what it ran has ended".
 				if !strings.Contains(told, id+" is gone, and ") {
-					return told
+					return testkit.Instead(told)
 				}
 				return ""
 			})

@@ -104,7 +104,7 @@ func TestConsulShowsAServiceAsTheDocumentsSay(t *testing.T) {
 		t.Helper()
 		testkit.Await(t, workLimit, what, func() string {
 			if got := dig(t, dns, name, false); !want(got) {
-				return got
+				return testkit.Instead(got)
 			}
 			return ""
 		})
@@ -117,7 +117,7 @@ func TestConsulShowsAServiceAsTheDocumentsSay(t *testing.T) {
 
 	testkit.Await(t, workLimit, "the report of a leader with its share", func() string {
 		if out := outputOf(t, consul.Addr(), "n1"); !strings.Contains(out, " 3 items run") {
-			return out
+			return testkit.Instead(out)
 		}
 		return ""
 	})
@@ -145,7 +145,7 @@ func TestConsulShowsAServiceAsTheDocumentsSay(t *testing.T) {
 			all += i.Service.Meta["item-count"] + ": " + i.Service.Meta["items-1"] + "\n"
 		}
 		if strings.Count(all, "3: ") != 3 || strings.Count(all, "item-000") != 9 {
-			return all
+			return testkit.Instead(all)
 		}
 		return ""
 	})
@@ -194,7 +194,7 @@ func addressesInDNS(t *testing.T, consul *realconsul.Cluster) {
 			func() string {
 				got := dig(t, consul.Servers[0].DNSAddr(), "addressed.service.consul", true)
 				if got != c.target {
-					return got
+					return testkit.Instead(got)
 				}
 				return ""
 			})

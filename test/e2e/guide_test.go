@@ -95,7 +95,7 @@ func TestTheConsolesOfTheGuide(t *testing.T) {
 			status, _ := s.ask("status")
 			if plan := s.do("plan"); !strings.Contains(status, wanted) ||
 				!strings.Contains(plan, "moves      none") {
-				return status + plan
+				return testkit.Instead(status + plan)
 			}
 			return ""
 		})
@@ -150,11 +150,11 @@ func TestTheConsolesOfTheGuideAboutALoop(t *testing.T) {
 	testkit.Await(t, workLimit, "b rests between two starts", func() string {
 		if status, code := s.ask("status"); code != 1 ||
 			!strings.Contains(status, "3 items: 2 running, 1 crash-looping") {
-			return status
+			return testkit.Instead(status)
 		}
 		console = s.typed(1, "status") + s.typed(0, "explain", "b")
 		if !strings.Contains(console, "\nstarts") || !strings.Contains(console, "1 crash-looping") {
-			return console
+			return testkit.Instead(console)
 		}
 		return ""
 	})

@@ -53,7 +53,7 @@ func (n *night) until(text string, args ...string) {
 	n.t.Helper()
 	testkit.Await(n.t, workLimit, text, func() string {
 		if got, _ := n.ask(args...); !strings.Contains(got, text) {
-			return got
+			return testkit.Instead(got)
 		}
 		return ""
 	})

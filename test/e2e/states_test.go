@@ -71,7 +71,7 @@ func TestStatusSaysWhichCommandLoopsAndWhenALostMembersItemsAreTakenOver(t *test
 	testkit.Await(t, workLimit, "both good items run, and the bad one does not", func() string {
 		got := s.do("items", "--state", "running")
 		if strings.Count(got, "good_") != 2 || strings.Contains(got, "bad") {
-			return got
+			return testkit.Instead(got)
 		}
 		return ""
 	})
@@ -85,7 +85,7 @@ func TestStatusSaysWhichCommandLoopsAndWhenALostMembersItemsAreTakenOver(t *test
 		got, _ := s.ask("status", "--check")
 		if !strings.HasPrefix(got, "1 item waits (") || !strings.Contains(got, lost+" is gone") ||
 			!strings.Contains(got, " UTC at the latest") {
-			return got
+			return testkit.Instead(got)
 		}
 		return ""
 	})
