@@ -2,10 +2,10 @@
 # go test -race -count=1 with the given flags, on the packages of $PKG (default: all). $CHECK, where
 # it is set, is a command that runs beside the tests and has to succeed.
 #
-# Three lanes run side by side, as long as each other where two processors are free. One works: $CHECK,
-# and the package with the most tests in virtual time, which cannot use a second processor. One waits
-# for real servers, and has the packages without virtual time behind them. One has the scripts of
-# cmd/coordd, which wait for programs, and then all others in virtual time.
+# Three lanes run side by side, as long as each other where two processors are free. One works: it
+# has the package with the most tests in virtual time, which cannot use a second processor. One waits
+# for real servers, and has the packages without virtual time behind them, and $CHECK. One has the
+# scripts of cmd/coordd, which wait for programs, and then all others in virtual time.
 #
 # Packages with tests in virtual time run on one processor each. In a bubble of testing/synctest
 # every timer channel that is looked at before its timer is in the heap is served under the bubble's
@@ -41,13 +41,13 @@ case ${LANE:-} in
 esac
 case ${LANE:-} in
 works)
-	sh -c "${CHECK:-:}"
 	run "$(of 'virtual() && most()')" -race -p 1 -cpu 1 "$@"
 	run "$(of 'plain()')" "$@"
 	;;
 waits)
 	run "$(of '!virtual() && servers()')" -race -p 1 "$@"
 	run "$(of '!virtual() && !servers() && !plain()')" -race "$@"
+	sh -c "${CHECK:-:}" || code=1
 	;;
 scripts)
 	run "$(of 'virtual() && scripts()')" -race -p 1 -cpu 1 "$@"
