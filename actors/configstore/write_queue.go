@@ -278,14 +278,14 @@ func (a *writeQueue) finish(b *openLog, o outcome) error {
 	}
 	b.queue.finish(o.seq, o.keys)
 	told := j.takeReply()
+	if told { // before the disk is waited for: nobody else can answer any more
+		j.answer(receipt{index: o.at, keys: o.keys}, o.err)
+	}
 	if !told && o.err != nil && j.logged {
 		b.refusals.unsaved = append(b.refusals.unsaved, unsavedRefusal{job: j, why: o.err.Error()})
 		a.saveRefusals(b)
 	} else if b.wal != nil {
 		a.logDone(b, record{Done: o.seq, Keys: o.keys})
-	}
-	if told {
-		j.answer(receipt{index: o.at, keys: o.keys}, o.err)
 	}
 	return nil
 }
