@@ -152,9 +152,9 @@ func (m *machine) drained() {
 // learned of the end.
 func (m *machine) dutyEnded(err error) {
 	m.dutyRunning = false
-	switch {
-	case m.over, errors.Is(err, errToldToStop):
-	case errors.Is(err, errNotBegun):
+	switch { // by what it is: the host's own error may say that it is like any other
+	case m.over, err == errToldToStop: //nolint:errorlint
+	case err == errNotBegun: //nolint:errorlint
 		if m.leading {
 			m.loseLeadership("the lease was over before the duty began")
 		}

@@ -17,6 +17,12 @@ type endlessError struct{}
 func (r *endlessError) Error() string { return "again: " + r.Unwrap().Error() }
 func (r *endlessError) Unwrap() error { return r }
 
+// anyError is an error that says of itself that it is any other.
+type anyError struct{}
+
+func (anyError) Error() string   { return "the duty failed" }
+func (anyError) Is(_ error) bool { return true }
+
 func TestALeadWhoseErrorCannotBeReadHasFailedLikeAnyOther(t *testing.T) {
 	var typed *fs.PathError
 	list := []any{nil}
@@ -34,6 +40,9 @@ func TestALeadWhoseErrorCannotBeReadHasFailedLikeAnyOther(t *testing.T) {
 		"panics with a list that holds itself": func(context.Context, Status) error { panic(list) },
 		"returns an error that wraps itself": func(context.Context, Status) error {
 			return &endlessError{}
+		},
+		"returns an error that is like every other": func(context.Context, Status) error {
+			return anyError{}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
