@@ -15,7 +15,7 @@
 //
 //  1. A request is sent to the item's owner as package routing knows it, or to nobody. It carries
 //     Coordd-Item (percent-encoded), Coordd-Token (the fencing token) and Coordd-Member; what a
-//     client sends under such names is taken out, also where it is spelled with underscores, and an
+//     client sends under such names is taken out, also with another character for a dash, and an
 //     upgrade to another HTTP, which would go past the dispatcher, is not passed on. A service that
 //     compares the token with its own knows for sure whether the request is for it, and answers 421
 //     Misdirected Request when it is not: the item is then located anew.

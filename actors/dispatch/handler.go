@@ -185,18 +185,25 @@ func (d *Dispatcher) strip(out, in http.Header) {
 	out[headerRoute] = append(routeOf(in), d.id)
 }
 
-// isOurs tells whether a header is one of coordd's, also in the spelling that some services cannot
-// tell from it: where headers become variables, - and _ are the same.
-func isOurs(name string) bool {
-	const prefix = "coordd-"
-	return len(name) >= len(prefix) && strings.EqualFold(strings.ReplaceAll(name[:len(prefix)], "_",
-		"-"), prefix)
-}
+// isOurs tells whether a header is one of coordd's, in any spelling that some service cannot tell
+// from it.
+func isOurs(name string) bool { return strings.HasPrefix(spelled(name), "Coordd-") }
 
 // isForwarded tells it for those that say who the client is.
 func isForwarded(name string) bool {
-	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	name = spelled(name)
 	return name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-")
+}
+
+// spelled is a header's name in the one spelling that is compared. Where headers become variables,
+// - and _ are the same, and for lighttpd all other characters that are no letters or digits, too.
+func spelled(name string) string {
+	return http.CanonicalHeaderKey(strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '-'
+	}, name))
 }
 
 // forwarded says who the client is. What a trusted proxy says of it stays, with the proxy's own
@@ -210,7 +217,7 @@ func (d *Dispatcher) forwarded(out http.Header, in *http.Request) {
 	from, _, err := net.SplitHostPort(in.RemoteAddr)
 	if d.trusts(from) {
 		for name, values := range in.Header {
-			if isForwarded(name) && !strings.Contains(name, "_") {
+			if isForwarded(name) && spelled(name) == name {
 				out[name] = slices.Clone(values)
 			}
 		}
