@@ -82,10 +82,14 @@ func (r *Reach) check(ctx context.Context, target string, written netip.Addr, po
 // link-local ones.
 var metadataAddresses = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),      // AWS
+	netip.MustParseAddr("fd00:ec2::23"),       // AWS, for the pods of EKS
 	netip.MustParseAddr("fd20:ce::254"),       // Google
 	netip.MustParseAddr("fd00:c1::a9fe:a9fe"), // Oracle
 	netip.MustParseAddr("192.0.0.192"),        // Oracle
 	netip.MustParseAddr("100.100.100.200"),    // Alibaba
+	netip.MustParseAddr("fd00:100::100:200"),  // Alibaba
+	netip.MustParseAddr("fd00:a9fe:a9fe::1"),  // Akamai
+	netip.MustParseAddr("fd00:42::42"),        // Scaleway
 	netip.MustParseAddr("168.63.129.16"),      // Azure
 }
 

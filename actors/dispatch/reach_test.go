@@ -135,6 +135,7 @@ func TestNoAddressOfACloudsMetadataIsReachedHoweverItIsWritten(t *testing.T) {
 	for _, host := range []string{
 		"169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192",
 		"fd00:ec2::254", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fe80::a9fe:a9fe%eth0",
+		"fd00:ec2::23", "fd00:a9fe:a9fe::1", "fd00:42::42", "fd00:100::100:200",
 		"::ffff:169.254.169.254", "64:ff9b::169.254.169.254", "64:ff9b::100.100.100.200",
 		"64:ff9b::127.0.0.1",
 		"::127.0.0.1", "2002:7f00:1::", "2002:a9fe:a9fe::1",
