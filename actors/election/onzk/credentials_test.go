@@ -118,3 +118,24 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 		cancel()
 	}
 }
+
+// An administrator may keep the node / to himself. A candidate needs nothing of it but to be
+// answered.
+func TestALeaderLeadsOnWhereTheRootNodeMayNotBeRead(t *testing.T) {
+	s := begin(t, sessionTimeout)
+	admin := s.connect(t, &wire{}).ZK()
+	must(t, admin.AddAuth("digest", []byte("admin:secret")))
+	_, err := admin.Create(s.root, nil, 0, zk.WorldACL(zk.PermAll))
+	must(t, err)
+	_, err = admin.SetACL("/", zk.DigestACL(zk.PermAll, "admin", "secret"), -1)
+	must(t, err)
+	e, _ := nominate(t, s.connect(t, &wire{}), "a")
+	wait(t, e, election.Leading)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*sessionTimeout)
+	defer cancel()
+	if now, err := e.State().Wait(ctx, func(s election.Status) bool {
+		return s.Role != election.Leading
+	}); err == nil {
+		t.Errorf("it led, and is told %v", now)
+	}
+}
