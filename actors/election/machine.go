@@ -153,8 +153,8 @@ func (m *machine) drained() {
 func (m *machine) dutyEnded(err error) {
 	m.dutyRunning = false
 	switch { // by what it is: the host's own error may say that it is like any other
-	case m.over, err == errToldToStop: //nolint:errorlint
-	case err == errNotBegun: //nolint:errorlint
+	case m.over, err == errToldToStop:
+	case err == errNotBegun:
 		if m.leading {
 			m.loseLeadership("the lease was over before the duty began")
 		}
