@@ -108,6 +108,43 @@ func TestADrainedLeaderHandsOverToOneThatIsNotDrained(t *testing.T) {
 	})
 }
 
+// Who has handed its leadership over leaves it to others for a while. It takes it at once when one
+// of these has had it and is gone: there may be nobody else.
+func TestWhoHasHandedOverLeadsAgainWhenTheNextOneIsGone(t *testing.T) {
+	for name, goes := range map[string]func(c *cluster, second string){
+		"it stops": func(c *cluster, second string) { c.stop(second) },
+		"it is drained": func(c *cluster, second string) {
+			c.must(c.operator().Drain(c.t.Context(), second))
+			c.await("it hands over", 5*time.Second, func() bool { return c.leader() != second })
+		},
+	} {
+		run(t, func(c *cluster) {
+			op := c.operator()
+			c.addWork(c.items(10)...)
+			c.start("n1")
+			c.start("n2")
+			c.await("10 items run", 20*time.Second, c.balanced(10))
+			bound := c.members["n1"].c.Settings().Formulas().HandOver.Total()
+			first, second := c.leader(), c.follower()
+			c.must(op.Drain(c.t.Context(), first))
+			c.await("the other leads", 10*time.Second, func() bool { return c.leader() == second })
+			c.await("it has all", 10*time.Second, func() bool { return c.loads()[second] == 10 })
+			c.must(op.Undrain(c.t.Context(), first))
+			time.Sleep(time.Second)
+			goes(c, second)
+			c.addWork("new")
+			took := c.await("the new item runs", time.Minute, c.runs([]string{"new"}))
+			if took > bound {
+				t.Errorf("%s: an item that was added runs after %v; the bound is %v", name, took,
+					bound)
+			}
+			if c.leader() != first {
+				t.Errorf("%s: %q leads", name, c.leader())
+			}
+		})
+	}
+}
+
 func TestADrainedLeadersDutyEndsBeforeTheNextOnesBegins(t *testing.T) {
 	run(t, func(c *cluster) {
 		op := c.operator()

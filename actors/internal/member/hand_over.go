@@ -25,8 +25,8 @@ type TermsRun struct {
 // leaves it to others for a while. So does one that is hindered: that has tried in vain for long
 // what leading takes, though Consul answers it. Another may be able to.
 
-// handOverRest is how long a member leaves the leadership to others after it has handed it over.
-// They need a moment: a deleted key has no lock-delay.
+// handOverRest is how long a member leaves the leadership to others after it has handed it over, if
+// none of them takes it. They need a moment: a deleted key has no lock-delay.
 const handOverRest = 15 * time.Second
 
 // handOverPause is how soon a member hands its leadership over again. Another may not have been

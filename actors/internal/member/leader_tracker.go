@@ -46,7 +46,7 @@ type LeaderTracker struct {
 	handedAt time.Time           // when that was begun last
 	// handingPast are the members that are not to take it: see [protocol.Term.Past]
 	handingPast []string
-	restUntil   time.Time // until when the leadership is left to others
+	restUntil   time.Time // until when the leadership is left to others, or one has it
 	pastTerm    uint64    // the version of the term that names this member as one of those
 	pastUntil   time.Time // and until when it leaves the leadership to others for that
 	keepUntil   time.Time // until when it does not give way because it is drained
@@ -170,7 +170,8 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 		again, err := a.clear(held, l)
 		return actor.Earliest(watchLease, again), err
 	case stepFollow:
-		a.refused = time.Time{}
+		// The leadership has found another: should that one go as well, nobody else may be there.
+		a.refused, a.restUntil = time.Time{}, time.Time{}
 		a.set(messages.Leadership{Role: messages.Following, Leader: a.nameOf(k.Entry),
 			Session: k.Entry.Session}, "")
 		return time.Time{}, nil
