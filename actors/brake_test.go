@@ -190,6 +190,44 @@ func TestMostMembersVanishingAtOnceIsBrakedForAWhileOnly(t *testing.T) {
 	})
 }
 
+// What goes from a workload while it is frozen is no other matter than what goes otherwise: most of
+// it is braked, though something was removed by an order before, and a little of it is not.
+func TestWhatGoesDuringAFreezeIsBrakedAsOtherwise(t *testing.T) {
+	for name, c := range map[string]struct {
+		ordered, gone int // of 60 items: removed by an order, and then in some other way
+		braked        bool
+	}{
+		"most of it":  {1, 59, true},
+		"a few items": {0, 11, false},
+	} {
+		run(t, func(cl *cluster) {
+			three(cl, 60)
+			op, items := cl.operator(), cl.items(60)
+			cl.must(op.Freeze(cl.t.Context()))
+			time.Sleep(time.Minute)
+			for _, id := range items[:c.ordered] {
+				cl.must(op.RemoveWork(cl.t.Context(), id))
+			}
+			time.Sleep(time.Minute)
+			for _, id := range items[c.ordered : c.ordered+c.gone] {
+				_, err := cl.client.KV().Delete(cl.store.Keys().WorkItem(id), nil)
+				cl.must(err)
+			}
+			time.Sleep(time.Minute)
+			cl.must(op.Thaw(cl.t.Context()))
+			time.Sleep(time.Minute)
+			left := 60
+			if !c.braked {
+				left -= c.gone
+			}
+			if b := cl.members[cl.leader()].c.Plan().Get().Brake; (b != "") != c.braked ||
+				!cl.balanced(left)() {
+				t.Errorf("%s: brake %q, loads %v", name, b, cl.loads())
+			}
+		})
+	}
+}
+
 // What was meant with an override takes its time; what vanishes meanwhile was not meant.
 func TestAnOverrideCountsForWhatHadVanishedByThen(t *testing.T) {
 	run(t, func(c *cluster) {

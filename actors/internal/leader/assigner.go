@@ -68,6 +68,7 @@ type Assigner struct {
 	first      time.Time         // the first change that has not been drafted with placing yet
 	sentinelAt uint64            // index of the last empty workload that got its sentinel
 	brakeText  string
+	braked     brakeCause // of the last draft
 	brakeAt    time.Time
 	overridden overridden
 	// when the override was given that the last draft has taken in

@@ -115,7 +115,10 @@ func (a *Assigner) tell(s *snapshot, d draft) {
 		}
 		a.brakeText = d.brake
 	}
-	a.releases = d.releases
+	if d.braked == brakeOff { // an override is not about a freeze
+		a.brakeAt = time.Time{}
+	}
+	a.braked, a.releases = d.braked, d.releases
 	a.overridden, a.overrideSeen = d.overridden, s.control.OverrideAt
 	for _, item := range d.doubles {
 		a.odd.Skip(store.Entry{Key: a.Keys.Assignments() + "*/" + item},

@@ -33,7 +33,7 @@ func (a *Assigner) snapshot(now time.Time) *snapshot {
 	override := !control.OverrideAt.IsZero() && (!control.OverrideAt.Equal(a.overrideSeen) ||
 		now.Sub(control.OverrideAt) < overrideWindow ||
 		!a.brakeAt.IsZero() && control.OverrideAt.After(a.brakeAt.Add(-overrideWindow)))
-	keep := a.brakeText != "" && !control.Freeze
+	keep := a.braked != brakeOff && !control.Freeze
 	peak := a.sizes.see(now, now.Add(-4*a.Merge), w.Items.Len(), keep)
 	if override {
 		a.sizes.forget()
@@ -47,7 +47,7 @@ func (a *Assigner) snapshot(now time.Time) *snapshot {
 		place:   a.first.IsZero() || !now.Before(a.placeAt()),
 		balance: !now.Before(a.quiet.Add(a.LeaderSoak)),
 		budget:  a.budget(w.Items.Len()), cooling: a.cooling(now), releases: a.releases,
-		stopping: a.StopTimeout, hold: a.BrakeHold, braked: a.brakeText != "", peak: peak,
+		stopping: a.StopTimeout, hold: a.BrakeHold, braked: a.braked, peak: peak,
 		override: override, overridden: a.overridden,
 	}
 }

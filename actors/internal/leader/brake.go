@@ -21,28 +21,37 @@ const (
 	brakeMembers = 3  // and this many members
 )
 
+// brakeCause is what a brake is on for.
+type brakeCause uint8
+
+const (
+	brakeOff brakeCause = iota
+	brakeForItems
+	brakeForMembers
+)
+
 // brake returns the reason to write nothing, or the empty string if there is none.
 // A workload's brake holds until the items are back or an operator overrides it.
 // The members' also lets go by itself after the hold: their items have no owner meanwhile.
-func (s *snapshot) brake(sorted *sorted, d *draft) string {
+func (s *snapshot) brake(sorted *sorted, d *draft) (string, brakeCause) {
 	removed := len(sorted.removed) - len(d.overridden.items)
 	keyed := sorted.keyed - len(d.overridden.items)
 	// Once it is on it holds until few are missing and nothing changes any more:
 	// items that are put back one by one must not lose the rest halfway.
-	if n := removed; n > brakeItems && (s.braked || 2*n > keyed) ||
-		n > 0 && s.braked && !s.balance {
+	on := s.braked == brakeForItems
+	if n := removed; n > brakeItems && (on || 2*n > keyed) || n > 0 && on && !s.balance {
 		d.waiting = d.waiting || !s.balance
 		return fmt.Sprintf("%d of %d assigned items are gone from the workload: put them back "+
 			"(coordd work import), or say that it is meant (coordd override)",
-			n, keyed)
+			n, keyed), brakeForItems
 	}
 	if gone := s.peak - s.workload.Len(); removed > 0 && gone > brakeItems && 2*gone > s.peak {
 		return fmt.Sprintf("%d of %d items have gone from the workload in quick succession: put "+
 			"them back (coordd work import), or say that it is meant (coordd override)",
-			gone, s.peak)
+			gone, s.peak), brakeForItems
 	}
 	holders := sorted.holders - len(d.overridden.members)
-	if n := len(sorted.lost) - len(d.overridden.members); n > brakeMembers && (s.braked ||
+	if n := len(sorted.lost) - len(d.overridden.members); n > brakeMembers && (s.braked != brakeOff ||
 		2*n > holders) {
 		var last time.Time // when the last of them was confirmed
 		for _, id := range sorted.lost {
@@ -56,10 +65,10 @@ func (s *snapshot) brake(sorted *sorted, d *draft) string {
 			}
 			return fmt.Sprintf("%d of %d members with work have vanished: their items wait for "+
 				"them for %v, or until an operator says that it is meant (coordd override)",
-				n, holders, s.hold.Round(time.Second))
+				n, holders, s.hold.Round(time.Second)), brakeForMembers
 		}
 	}
-	return ""
+	return "", brakeOff
 }
 
 // overridden is what an operator has released from the brake: items that are gone from the

@@ -40,8 +40,9 @@ func TestTheBrakeComesOnWhenMostOfItVanishes(t *testing.T) {
 			}
 		}}, more...)
 	}
-	braked := func(s *snapshot) { s.braked = true }
-	restless := func(s *snapshot) { s.braked, s.balance = true, false }
+	braked := func(s *snapshot) { s.braked = brakeForItems }
+	missed := func(s *snapshot) { s.braked = brakeForMembers }
+	restless := func(s *snapshot) { s.braked, s.balance = brakeForItems, false }
 	override := func(s *snapshot) { s.override = true }
 	for name, c := range map[string]struct {
 		changes []func(*snapshot)
@@ -67,6 +68,15 @@ func TestTheBrakeComesOnWhenMostOfItVanishes(t *testing.T) {
 		"one after the other": {gone(30, 1, func(s *snapshot) { s.peak = 60 }),
 			"31 of 60 items have gone", 0},
 		"one after the other, of few": {gone(10, 1, func(s *snapshot) { s.peak = 19 }), "", 0},
+
+		"many are gone while members were missed": {gone(40, 11, missed), "", 0},
+		"few are gone then, and it moves": {gone(40, 1, missed,
+			func(s *snapshot) { s.balance = false }), "", 0},
+		"many are gone while it was frozen": {gone(40, 11, func(s *snapshot) {
+			s.control.Freeze = true
+			d := s.draft()
+			s.control.Freeze, s.braked = false, d.braked
+		}), "", 0},
 
 		"three members":       {lost(4, 3, time.Second), "", 0},
 		"half of the members": {lost(8, 4, time.Second), "", 0},

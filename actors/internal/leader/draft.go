@@ -41,8 +41,8 @@ type snapshot struct {
 	stopping   time.Duration
 	override   bool // an operator says that what is gone now is meant
 	overridden overridden
-	braked     bool // the last draft was
-	peak       int  // the largest that the workload was within the last 4 x Merge
+	braked     brakeCause // of the last draft
+	peak       int        // the largest that the workload was within the last 4 x Merge
 	hold       time.Duration
 }
 
@@ -90,6 +90,7 @@ type draft struct {
 	wake       time.Time // when time alone changes the draft; zero: never
 	later      time.Time // the same, for what nobody waits for
 	brake      string
+	braked     brakeCause           // a freeze is none
 	overridden overridden           // what is gone, and an operator has said so
 	releases   map[string]time.Time // the items that are on the move, and since when
 	doubles    []string             // items with more than one key: a stranger's work
@@ -107,7 +108,7 @@ func (s *snapshot) draft() draft {
 	sorted := s.sort(&d)
 	s.count(&d, sorted)
 	d.overridden = s.overridden.still(sorted, s.override)
-	if d.brake = s.brake(sorted, &d); d.brake != "" || s.control.Freeze {
+	if d.brake, d.braked = s.brake(sorted, &d); d.brake != "" || s.control.Freeze {
 		if d.plan.Frozen = d.brake == ""; d.plan.Frozen {
 			d.brake = "an operator froze the assignments (control/freeze)"
 		}

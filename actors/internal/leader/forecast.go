@@ -126,7 +126,7 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	}
 	var d draft
 	sorted := s.sort(&d)
-	f.Brake = s.brake(sorted, &d)
+	f.Brake, _ = s.brake(sorted, &d)
 	// An item that waits for nothing but a grace is planned all the same.
 	s.now = now.Add(time.Hour)
 	sorted = s.sort(&d)
