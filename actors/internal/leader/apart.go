@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -18,8 +19,10 @@ import (
 type apart struct {
 	// doubts is how often in a row its outcome was not known, though Consul took the new epoch
 	doubts int
-	// refusals is how often in a row a condition of its own did not hold, read anew each time
+	// refusals is how often in a row a condition of its own did not hold, read anew each time. They
+	// are of a grant under that session: under another one its conditions are others.
 	refusals int
+	session  string
 	most     int   // orders in a transaction with it; 0: any
 	bare     error // with this it was in vain when it was alone: it is sent without the event log
 	aside          // how often in a row it was in vain alone
@@ -37,8 +40,13 @@ func (a *Assigner) possible(units []store.Unit, now time.Time) (rest []store.Uni
 	}
 	still, most := map[string]*apart{}, 0
 	for _, u := range units {
-		key := u.Tag.(order).key(a.Keys)
+		o := u.Tag.(order)
+		key := o.key(a.Keys)
 		x := a.apart[key]
+		if x != nil && x.refusals > 0 && o.session != "" && x.session != o.session {
+			delete(a.apart, key)
+			x = nil
+		}
 		if x != nil {
 			still[key] = x
 		}
@@ -125,6 +133,7 @@ func ofUnit(r *store.RefusedError, u store.Unit) bool {
 // again goes alone, for it takes all that it goes with along; alone, it waits longer each time.
 func (a *Assigner) outdated(o order, err error, began time.Time, sent int) {
 	x := a.setApart(o)
+	x.session = cmp.Or(o.session, x.session)
 	if x.refusals++; x.refusals <= mostInRow {
 		return
 	}
