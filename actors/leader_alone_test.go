@@ -67,7 +67,9 @@ func TestALeaderThatAloneCannotPlanMakesWayWhenItsLeadHasEnded(t *testing.T) {
 		c.way = way
 		const takes = 25 * time.Second
 		c.addWork(c.items(4)...)
-		c.start("n1", resignsIn(takes), func(cfg *actors.Config) { cfg.StopTimeout = 30 * time.Second })
+		c.start("n1", resignsIn(takes), func(cfg *actors.Config) {
+			cfg.StopTimeout = 30 * time.Second
+		})
 		c.await("n1 leads", time.Minute, func() bool { return c.leader() == "n1" })
 		c.way = nil
 		c.start("n2")

@@ -3,9 +3,9 @@
 # it is set, is a command that runs beside the tests and has to succeed.
 #
 # Three lanes run side by side, as long as each other where two processors are free. One works: it
-# has the package with the most tests in virtual time, which cannot use a second processor. One waits
-# for real servers, and has the packages without virtual time behind them, and $CHECK. One has the
-# scripts of cmd/coordd, which wait for programs, and then all others in virtual time.
+# has the package with the most tests in virtual time, which cannot use a second processor. One
+# waits for real servers, and has the packages without virtual time behind them, and $CHECK. One has
+# the scripts of cmd/coordd, which wait for programs, and then all others in virtual time.
 #
 # Packages with tests in virtual time run on one processor each. In a bubble of testing/synctest
 # every timer channel that is looked at before its timer is in the heap is served under the bubble's

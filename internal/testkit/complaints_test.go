@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// A wait is over when there is no complaint, so a complaint that shows what a command has printed is
-// none before that has printed anything. In no test of this module is it left to chance: a complaint
-// holds words of its own (testkit.Instead), or is made by a function that has some.
+// A wait is over when there is no complaint, so a complaint that shows what a command has printed
+// is none before that has printed anything. In no test of this module is it left to chance: a
+// complaint holds words of its own (testkit.Instead), or is made by a function that has some.
 func TestNoComplaintOfAWaitMayBeEmptyByChance(t *testing.T) {
 	waits := 0
 	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {

@@ -33,8 +33,8 @@ import (
 //	release   of its holder: now it is nobody's. Leave is the same. Of anybody else: no effect.
 //	loss      the same, done by nobody: the holder's session has ended. It may come after each
 //	          take.
-//	work      at this instant the duty is under way: true only of the holder, with its token, which
-//	          the answer to a take has told it before.
+//	work      at this instant the duty is under way: true only of the holder, with its token,
+//	          which the answer to a take has told it before.
 //	look      somebody has read the store: true only of what the register holds. Where the store
 //	          says that the last leader is lost, and not who may be next, the look says nothing.
 //

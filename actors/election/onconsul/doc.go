@@ -61,6 +61,6 @@
 // that leader its lease. A lock-delay shorter than that does not cover it, so with one there is no
 // check, and nobody may end sessions before their time. Candidates that crash stay in the
 // list until their session has expired; when one of them would be next, the one after it leads half
-// a second later, and behind eight of them whoever is quickest does, whatever its priority. A Consul
-// that lost its data begins its tokens anew.
+// a second later, and behind eight of them whoever is quickest does, whatever its priority.
+// A Consul that lost its data begins its tokens anew.
 package onconsul

@@ -51,8 +51,8 @@ func (s *snapshot) brake(sorted *sorted, d *draft) (string, brakeCause) {
 			gone, s.peak), brakeForItems
 	}
 	holders := sorted.holders - len(d.overridden.members)
-	if n := len(sorted.lost) - len(d.overridden.members); n > brakeMembers && (s.braked != brakeOff ||
-		2*n > holders) {
+	if n := len(sorted.lost) - len(d.overridden.members); n > brakeMembers &&
+		(s.braked != brakeOff || 2*n > holders) {
 		var last time.Time // when the last of them was confirmed
 		for _, id := range sorted.lost {
 			if away := s.absent[id]; !d.overridden.members[id] && away.since.After(last) {
