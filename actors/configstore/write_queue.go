@@ -237,7 +237,7 @@ var errLogNeeded = errors.New("the log counts on it")
 type logReset uint8
 
 const (
-	endLog    logReset = iota // nothing is in it, and nothing is taken in any more
+	endLog    logReset = iota // the disk knows that all is over, and nothing is taken in any more
 	beginAnew                 // its marker is gone, so it is begun under another name
 )
 
@@ -248,7 +248,9 @@ func (a *writeQueue) resetLog(b *openLog, step logReset) error {
 	}
 	a.claimed = claim{known: true, err: ErrStopped}
 	if step == endLog {
-		return nil
+		// Without the marker only the log tells what was applied, and the marks of that may be
+		// missing: see [writeQueue.logDone].
+		return b.wal.Rewrite(compactLog(b.first, b.queue, b.refusals)...)
 	}
 	return b.wal.Rewrite(encodeRecord(firstRecord(a.Owner, b.first.Service)))
 }
