@@ -21,8 +21,10 @@ func (l *Lease) Opened(timeout time.Duration, sent time.Time) {
 	l.l.opened(timeout, contact{sent: sent, answered: sent})
 }
 
-func (l *Lease) Resumed(sent, answered time.Time) {
-	l.l.reconnected(l.l.timeout, contact{sent: sent, answered: answered})
+func (l *Lease) Resumed(sent, answered time.Time) { l.ResumedFor(l.l.granted, sent, answered) }
+
+func (l *Lease) ResumedFor(granted time.Duration, sent, answered time.Time) {
+	l.l.reconnected(granted, contact{sent: sent, answered: answered})
 }
 
 func (l *Lease) Committed(sent, answered time.Time) {
@@ -30,6 +32,8 @@ func (l *Lease) Committed(sent, answered time.Time) {
 }
 
 func (l *Lease) Start() time.Time { return l.l.start }
+
+func (l *Lease) Timeout() time.Duration { return l.l.timeout }
 
 // Queue is the order of the candidates among the children.
 func Queue(children []string) []string {
@@ -54,7 +58,7 @@ func GivingUp(b election.Backend, leaves bool) ([]any, error) {
 
 // Lost says how a session of that timeout, last heard of at start, has ended.
 func Lost(timeout time.Duration, start, now time.Time) string {
-	l := lease{timeout: timeout, start: start}
+	l := lease{timeout: timeout, granted: timeout, start: start}
 	return l.lost(now)
 }
 

@@ -16,11 +16,16 @@ import (
 //
 // So a contact counts once a later transaction has been committed. The transaction goes the same
 // way to the leader, behind the report, if at least half a tick lies between the two. ZooKeeper's
-// shortest session is two ticks, so a quarter of the timeout is always enough.
+// shortest session is two ticks, unless its minSessionTimeout says less, so a quarter of the
+// timeout that was granted last is enough.
 //
 // It has no clock and no lock.
 type lease struct {
+	// timeout is the shortest that was granted to the session. A server of other settings may grant
+	// more when the session goes on: who leads has left its lock-delay behind by then, and a server
+	// that is deposed grants what the ensemble's leader does not know of.
 	timeout time.Duration
+	granted time.Duration // last
 	start   time.Time
 	// handshake is that of the present connection, once answered. The ensemble's leader was asked
 	// then whether the session exists, and that counts as contact. sent is zero if this handshake
@@ -34,12 +39,12 @@ type contact struct{ sent, answered time.Time }
 
 // opened begins a new session.
 func (l *lease) opened(timeout time.Duration, c contact) {
-	*l = lease{timeout: timeout, start: c.sent}
+	*l = lease{timeout: timeout, granted: timeout, start: c.sent}
 }
 
 // reconnected records that the session goes on over a new connection.
 func (l *lease) reconnected(timeout time.Duration, c contact) {
-	l.timeout = timeout
+	l.timeout, l.granted = min(l.timeout, timeout), timeout
 	l.handshake, l.unconfirmed = c, nil
 }
 
@@ -57,7 +62,7 @@ func (l *lease) committed(c contact) {
 	counts(l.handshake, 0)
 	keep := l.unconfirmed[:0]
 	for _, w := range l.unconfirmed {
-		if counts(w, l.timeout/4); w.sent.After(l.start) {
+		if counts(w, l.granted/4); w.sent.After(l.start) {
 			keep = append(keep, w)
 		}
 	}
@@ -67,8 +72,8 @@ func (l *lease) committed(c contact) {
 // lost says how the session has ended that ZooKeeper no longer knows at the time now. ZooKeeper
 // never expires a session before its timeout.
 func (l *lease) lost(now time.Time) string {
-	if now.Sub(l.start) < l.timeout {
+	if now.Sub(l.start) < l.granted {
 		return "was ended before its time: somebody closed it, or ZooKeeper has lost it"
 	}
-	return fmt.Sprintf("expired: its timeout is %v", l.timeout)
+	return fmt.Sprintf("expired: its timeout is %v", l.granted)
 }

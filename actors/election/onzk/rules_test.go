@@ -41,6 +41,29 @@ func TestALeaseCountsOnlyContactThatTheEnsemblesLeaderHasHeardOf(t *testing.T) {
 	is(13, "the ensemble's leader was asked in the handshake")
 }
 
+// The lock-delay that a leader has left behind is as long as its lease was then.
+func TestALeaseIsNoLongerThanItsSessionWasGrantedAtFirst(t *testing.T) {
+	begin := time.Now()
+	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
+	var l onzk.Lease
+	l.Opened(10*time.Second, at(0))
+	l.ResumedFor(40*time.Second, at(3), at(3.1))
+	if got := l.Timeout(); got != 10*time.Second {
+		t.Errorf("a server that may be deposed grants 40s: the lease is %v", got)
+	}
+	l.Committed(at(4), at(4.1))
+	l.Committed(at(9), at(9.1))
+	if got := l.Start(); got != at(3) {
+		t.Errorf("half a tick of servers that grant 40s may not be over, and the lease starts at %v",
+			got.Sub(begin))
+	}
+	l.ResumedFor(6*time.Second, at(10), at(10.1))
+	l.ResumedFor(40*time.Second, at(11), at(11.1))
+	if got := l.Timeout(); got != 6*time.Second {
+		t.Errorf("it was granted 6s and then 40s: the lease is %v", got)
+	}
+}
+
 func TestTheQueueIsByPriorityThenBySequenceAcrossItsOverflow(t *testing.T) {
 	guid := func(c string) string { return "_c_" + strings.Repeat(c, 32) }
 	want := []string{
