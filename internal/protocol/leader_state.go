@@ -22,6 +22,9 @@ type LeaderState struct {
 	Life time.Duration `json:"life,omitempty"`
 	// Brake says why nothing is planned although there is something to do; empty when it is not so.
 	Brake string `json:"brake,omitempty"`
+	// Peak is how large the workload was before most of it went, while the brake is on for that:
+	// whoever leads next holds it too, however long nobody has led. 0: it is not on for that.
+	Peak int `json:"peak,omitempty"`
 	// Absent are the vanished members whose items wait for them.
 	Absent map[string]Waited `json:"absent,omitempty"`
 }
@@ -56,6 +59,9 @@ func ParseLeaderState(value []byte) (LeaderState, error) {
 	if len(s.Brake) > maxBrake || strings.ContainsFunc(s.Brake, unicode.IsControl) {
 		return LeaderState{}, store.Invalid("leader state", "its brake is no line of text: %q",
 			store.ShortenPart(s.Brake))
+	}
+	if s.Peak < 0 {
+		return LeaderState{}, store.Invalid("leader state", "a workload of %d items", s.Peak)
 	}
 	if s.Life < 0 || s.Life > NoteLife(store.MaxTTL, store.MaxLockDelay) {
 		return LeaderState{}, store.Invalid("leader state",

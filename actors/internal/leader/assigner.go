@@ -74,6 +74,7 @@ type Assigner struct {
 	// when the override was given that the last draft has taken in
 	overrideSeen time.Time
 	sizes        sizes // of the workload
+	peak         int   // the largest of them, while the brake is on for what has gone; else 0
 	zones        zoneMemory
 	placed       map[string]time.Time // when each item was, that may not be moved for balance yet
 	moves        map[string]int

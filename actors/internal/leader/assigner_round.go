@@ -118,7 +118,10 @@ func (a *Assigner) tell(s *snapshot, d draft) {
 	if d.braked == brakeOff { // an override is not about a freeze
 		a.brakeAt = time.Time{}
 	}
-	a.braked, a.releases = d.braked, d.releases
+	a.braked, a.releases, a.peak = d.braked, d.releases, 0
+	if d.braked == brakeForItems {
+		a.peak = max(1, s.peak) // all of it may have gone before this leader came
+	}
 	a.overridden, a.overrideSeen = d.overridden, s.control.OverrideAt
 	for _, item := range d.doubles {
 		a.odd.Skip(store.Entry{Key: a.Keys.Assignments() + "*/" + item},

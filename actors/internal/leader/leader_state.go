@@ -90,6 +90,10 @@ func (a *Assigner) inherit(ctx context.Context) error {
 		a.inherited = true
 		return nil
 	}
+	if n := a.noted.Peak; n > 0 {
+		a.braked, a.peak = brakeForItems, n
+		a.sizes.past = append(a.sizes.past, pastSize{time.Now(), n})
+	}
 	if time.Since(a.noted.At).Abs() < max(a.noted.Life, a.life()) {
 		maps.Copy(a.handed, a.noted.Absent)
 	}
@@ -137,7 +141,7 @@ const mostNoted = 1000
 func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	now := time.Now()
 	next := protocol.LeaderState{By: a.session, At: now.UTC(), Life: a.life(),
-		Brake: a.brakeText, Absent: a.waited(now, exact)}
+		Brake: a.brakeText, Peak: a.peak, Absent: a.waited(now, exact)}
 	for _, away := range a.absent {
 		most := a.noteUntil(away)
 		if waits := now.Sub(away.since); !away.since.IsZero() && waits < most {
@@ -145,7 +149,8 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 			again = actor.Earliest(again, away.since.Add(min(most, waits-waits%step+step)))
 		}
 	}
-	same := next.Brake == a.noted.Brake && (next.Brake == "" || next.By == a.noted.By)
+	same := next.Brake == a.noted.Brake && next.Peak == a.noted.Peak &&
+		(next.Brake == "" || next.By == a.noted.By)
 	if same && maps.Equal(next.Absent, a.noted.Absent) {
 		return again
 	}
