@@ -82,7 +82,7 @@ there are few; "coordd plan --drain" says it before.`,
 		}
 		g.note(pinnedTo(member, pins))
 		g.note(noRoomFor(ctx, o, status, member, pins))
-		var by time.Time
+		by := deadlineOf(status, member)
 		if cmd.Flags().Changed("deadline") {
 			by = time.Now().Add(deadline)
 		}
@@ -109,7 +109,8 @@ there are few; "coordd plan --drain" says it before.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.DurationVar(&deadline, "deadline", 0,
-		"The `time` after which it gives up at once what is left. Left out: never.")
+		"The `time` after which it gives up at once what is left. Left out: that of the order that "+
+			"stands, or never.")
 	f.BoolVar(&wait, "wait", false, "Wait until it has no items.")
 	f.DurationVar(&timeout, "timeout", 0, "The `time` that --wait waits at most; 0s: for ever.")
 	f.BoolVar(&force, "force", false,
@@ -121,6 +122,16 @@ there are few; "coordd plan --drain" says it before.`,
 	}
 	cmd.ValidArgsFunction = a.completeIDs(s, "the id of one member")
 	return cmd
+}
+
+// deadlineOf is that of the order to drain a member which stands; zero: there is none.
+func deadlineOf(status actors.Status, member string) time.Time {
+	for _, o := range status.Orders {
+		if o.Kind == "drain" && o.Member == member {
+			return o.Deadline
+		}
+	}
+	return time.Time{}
 }
 
 // noMember is the failure of an order about a member that is not there.
