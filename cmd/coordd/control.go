@@ -139,7 +139,8 @@ func (a *app) freezeCommand(s *serviceFlags) *cobra.Command {
 		Use:   "freeze",
 		Short: "Leave every item where it is",
 		Long: `Orders the leader to plan nothing: every item stays where it is. The items of a
-member that vanishes wait too, and new items stay free. Take it back with "coordd thaw".`,
+member that vanishes wait too, and new items stay free. So does an item that is on its way
+already, once its member has given it up. Take it back with "coordd thaw".`,
 		Example: "  coordd freeze",
 	}, s, 0, "", func(ctx context.Context, o *actors.Operator, _ []string) (given, error) {
 		g := given{Order: "freeze", said: `Frozen: nothing is moved or placed until "coordd thaw".`}
