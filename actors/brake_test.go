@@ -110,6 +110,32 @@ func TestAnOverrideIsForgottenByLaterLeaders(t *testing.T) {
 	})
 }
 
+// What was carried out before the brake came on says nothing of it, to the next leader neither.
+func TestAnOverrideThatWasCarriedOutReleasesNoLaterBrake(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		c.must(c.operator().RemoveWork(c.t.Context(), c.items(1)...))
+		time.Sleep(2 * time.Minute)
+		if _, err := c.client.KV().DeleteTree(c.store.Keys().Workload(), nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		before := c.loads()
+		c.kill(c.leader())
+		time.Sleep(time.Minute)
+		for id, n := range c.loads() {
+			if n != before[id] {
+				t.Errorf("%s runs %d items, and %d before", id, n, before[id])
+			}
+		}
+		if b := c.members[c.leader()].c.Plan().Get().Brake; !strings.Contains(b, "59 of 59") {
+			t.Errorf("the next leader's brake: %q", b)
+		}
+		c.must(c.operator().Override(c.t.Context()))
+		c.await("all work ended", 10*time.Second, c.balanced(0))
+	})
+}
+
 // Most of the workload goes, one watch after the other.
 func TestTheBrakeHoldsAWorkloadThatVanishesBitByBit(t *testing.T) {
 	for gap, want := range map[time.Duration]int{45 * time.Millisecond: 30,

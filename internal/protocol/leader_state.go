@@ -25,6 +25,9 @@ type LeaderState struct {
 	// Peak is how large the workload was before most of it went, while the brake is on for that:
 	// whoever leads next holds it too, however long nobody has led. 0: it is not on for that.
 	Peak int `json:"peak,omitempty"`
+	// Override is the order to release the brake that had been carried out when it came on, by its
+	// ModifyIndex: it is about something else. 0: there was none.
+	Override uint64 `json:"override,omitempty"`
 	// Absent are the vanished members whose items wait for them.
 	Absent map[string]Waited `json:"absent,omitempty"`
 }

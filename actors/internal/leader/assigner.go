@@ -73,8 +73,9 @@ type Assigner struct {
 	overridden overridden
 	// when the override was given that the last draft has taken in
 	overrideSeen time.Time
-	sizes        sizes // of the workload
-	peak         int   // the largest of them, while the brake is on for what has gone; else 0
+	sizes        sizes  // of the workload
+	spent        uint64 // the order to release the brake that came before the one that is on
+	peak         int    // the largest of them, while the brake is on for what has gone; else 0
 	zones        zoneMemory
 	placed       map[string]time.Time // when each item was, that may not be moved for balance yet
 	moves        map[string]int

@@ -118,8 +118,9 @@ func (a *Assigner) tell(s *snapshot, d draft) {
 	if d.braked == brakeOff { // an override is not about a freeze
 		a.brakeAt = time.Time{}
 	}
-	a.braked, a.releases, a.peak = d.braked, d.releases, 0
+	a.braked, a.releases, a.peak, a.spent = d.braked, d.releases, 0, 0
 	if d.braked == brakeForItems {
+		a.spent = s.control.Override
 		a.peak = max(1, s.peak) // all of it may have gone before this leader came
 	}
 	a.overridden, a.overrideSeen = d.overridden, s.control.OverrideAt

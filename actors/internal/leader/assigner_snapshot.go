@@ -30,9 +30,11 @@ func (a *Assigner) snapshot(now time.Time) *snapshot {
 		a.indexOf = w.Index
 	}
 	control := a.control.Get()
-	override := !control.OverrideAt.IsZero() && (!control.OverrideAt.Equal(a.overrideSeen) ||
-		now.Sub(control.OverrideAt) < overrideWindow ||
-		!a.brakeAt.IsZero() && control.OverrideAt.After(a.brakeAt.Add(-overrideWindow)))
+	spent := a.spent != 0 && a.spent == control.Override
+	override := !spent && !control.OverrideAt.IsZero() &&
+		(!control.OverrideAt.Equal(a.overrideSeen) ||
+			now.Sub(control.OverrideAt) < overrideWindow ||
+			!a.brakeAt.IsZero() && control.OverrideAt.After(a.brakeAt.Add(-overrideWindow)))
 	keep := a.braked != brakeOff && !control.Freeze
 	peak := a.sizes.see(now, now.Add(-4*a.Merge), w.Items.Len(), keep)
 	if override {

@@ -91,7 +91,7 @@ func (a *Assigner) inherit(ctx context.Context) error {
 		return nil
 	}
 	if n := a.noted.Peak; n > 0 {
-		a.braked, a.peak = brakeForItems, n
+		a.braked, a.peak, a.spent = brakeForItems, n, a.noted.Override
 		a.sizes.past = append(a.sizes.past, pastSize{time.Now(), n})
 	}
 	if time.Since(a.noted.At).Abs() < max(a.noted.Life, a.life()) {
@@ -141,7 +141,7 @@ const mostNoted = 1000
 func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	now := time.Now()
 	next := protocol.LeaderState{By: a.session, At: now.UTC(), Life: a.life(),
-		Brake: a.brakeText, Peak: a.peak, Absent: a.waited(now, exact)}
+		Brake: a.brakeText, Peak: a.peak, Override: a.spent, Absent: a.waited(now, exact)}
 	for _, away := range a.absent {
 		most := a.noteUntil(away)
 		if waits := now.Sub(away.since); !away.since.IsZero() && waits < most {
@@ -150,6 +150,7 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 		}
 	}
 	same := next.Brake == a.noted.Brake && next.Peak == a.noted.Peak &&
+		next.Override == a.noted.Override &&
 		(next.Brake == "" || next.By == a.noted.By)
 	if same && maps.Equal(next.Absent, a.noted.Absent) {
 		return again
