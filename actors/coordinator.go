@@ -113,6 +113,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return fmt.Errorf("member %q %w: make another with New", c.cfg.ID, ErrStarted)
 	}
 	defer c.routes.Close() // the tree may have ended before it started them
+	defer c.conf.Close()
 	defer c.cells.leadsNoMore()
 	return c.root.Run(store.SharePolls(ctx))
 }

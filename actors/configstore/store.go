@@ -58,6 +58,7 @@ func (s *Store) Run(ctx context.Context) error {
 		return fmt.Errorf("the config store of service %q %w: make another with New",
 			s.shared.Service, ErrStarted)
 	}
+	defer s.Close() // the tree may have ended before it started anything
 	root, err := supervisor.New("config-store", tree(s.shared), supervisor.WithLogger(s.shared.log))
 	if err != nil {
 		return err
@@ -73,6 +74,15 @@ func (s *Store) Child(name string) supervisor.Child {
 	}
 	t := tree(s.shared)
 	return supervisor.Child{Name: name, Tree: &t}
+}
+
+// Close says that nobody runs the store any more: whoever waits for it is told [ErrStopped]. Run and
+// the actors of [Store.Child] call it when they end. It is for a host whose tree ends before it has
+// started them.
+func (s *Store) Close() {
+	if s.shared != nil {
+		s.shared.lifetime.Load().end()
+	}
 }
 
 // Enabled tells whether there is a backend.
