@@ -109,8 +109,8 @@ there are few; "coordd plan --drain" says it before.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.DurationVar(&deadline, "deadline", 0,
-		"The `time` after which it gives up at once what is left. Left out: that of the order that "+
-			"stands, or never.")
+		"The `time` after which it gives up at once what is left. Left out: that of the order "+
+			"that stands, or never.")
 	f.BoolVar(&wait, "wait", false, "Wait until it has no items.")
 	f.DurationVar(&timeout, "timeout", 0, "The `time` that --wait waits at most; 0s: for ever.")
 	f.BoolVar(&force, "force", false,
