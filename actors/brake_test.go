@@ -231,8 +231,8 @@ func TestTheNextLeaderHoldsTheBrakeForWhatIsStillGone(t *testing.T) {
 				after := c.loads()
 				for id := range after {
 					if after[id] != before[id] {
-						t.Errorf("%s: the next leader went on without its brake: %v before, %v then",
-							name, before, after)
+						t.Errorf("%s: the next leader went on without its brake: %v before, "+
+							"%v then", name, before, after)
 					}
 				}
 				if b := c.members[c.leader()].c.Plan().Get().Brake; b == "" {

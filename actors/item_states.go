@@ -389,7 +389,7 @@ func (v *view) noRoom(item string, takers []*memberView) string {
 		"most, %d", v.weight(item), most.ID, room(most))
 }
 
-// What ends what is said of an item that was quarantined because no other member takes it.
+// The last words of why an item is quarantined that no other member takes.
 const (
 	untaken     = ", and no other member takes it"
 	pinnedThere = ", where it is pinned to"

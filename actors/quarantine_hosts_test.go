@@ -177,7 +177,8 @@ func TestWorkThatIsInterruptedLongAfterItsHostWasToBlameStays(t *testing.T) {
 	})
 }
 
-// Each host that was to blame is asked again after its ten minutes, whatever else counts for longer.
+// Each host that was to blame is asked again after ten minutes. Failures elsewhere, which count for
+// longer, do not delay that.
 func TestWhatAHostCannotStartIsTriedAgainWhereAnotherWasToBlameBefore(t *testing.T) {
 	logged(t, func(w watched) {
 		var hosts sync.Map

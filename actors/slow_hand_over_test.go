@@ -14,28 +14,16 @@ import (
 // as long as the bounds reckon with.
 func TestWhatIsHandedOverRunsWithinItsBound(t *testing.T) {
 	const answer, changes = 60 * time.Millisecond, 200 * time.Millisecond
-	running := func(c *cluster, items ...string) func() bool {
-		return func() bool {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			for _, id := range items {
-				if c.judge.Working[id] == "" {
-					return false
-				}
-			}
-			return true
-		}
-	}
 	stop := func(who func(c *cluster) string) func(c *cluster) func() bool {
 		return func(c *cluster) func() bool {
 			c.stop(who(c))
-			return running(c, c.items(30)...)
+			return c.runs(c.items(30))
 		}
 	}
 	for name, event := range map[string]func(c *cluster) (done func() bool){
 		"an item is added": func(c *cluster) func() bool {
 			c.addWork("new")
-			return running(c, "new")
+			return c.runs([]string{"new"})
 		},
 		"a member stops":   stop((*cluster).follower),
 		"the leader stops": stop((*cluster).leader),
@@ -44,12 +32,7 @@ func TestWhatIsHandedOverRunsWithinItsBound(t *testing.T) {
 			run(t, func(c *cluster) {
 				way := transport.NewWire(c.consul.RoundTripper())
 				c.way = way
-				for _, id := range []string{"n1", "n2", "n3"} {
-					c.start(id)
-					c.awaitLead(10 * time.Second)
-				}
-				c.addWork(c.items(30)...)
-				c.await("all work", time.Minute, c.balanced(30))
+				three(c, 30)
 				way.Slow(func() time.Duration { return answer })
 				bound := c.members["n1"].c.Settings().Formulas().HandOver.Total()
 				over, ended := make(chan struct{}), make(chan struct{})

@@ -11,8 +11,8 @@ import (
 	"github.com/coordd/coordd/actors/configstore"
 )
 
-// startedAfter starts a store on the log of one that has written k. Somebody has deleted k since, so
-// it must not come back.
+// startedAfter starts a store on the log of one that has written k. A stranger has deleted k since.
+// The store must not write it again.
 func (r *rig) startedAfter(dir string) {
 	r.t.Helper()
 	r.strangerDeletes("config_data/k")

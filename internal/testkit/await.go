@@ -47,8 +47,8 @@ func Await(t testing.TB, limit time.Duration, what string,
 	return took
 }
 
-// Instead complains of a text that does not say what is awaited. It complains of an empty one, too,
-// which by itself would be no complaint.
+// Instead makes a complaint of a text that does not say what is awaited. Await takes an empty
+// complaint for none, and the text may be empty, so the complaint has words of its own.
 func Instead(text string) string { return "there is instead:\n" + text }
 
 // Virtual is Look in virtual time, where a look costs nothing: it looks every pause until ok holds

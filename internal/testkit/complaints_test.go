@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// A wait is over when there is no complaint, so a complaint that shows what a command has printed
-// is none before that has printed anything. In no test of this module is it left to chance: a
-// complaint holds words of its own (testkit.Instead), or is made by a function that has some.
+// Await ends when the complaint is empty. The output of a command is empty before the command has
+// printed anything, so it is no complaint by itself. This test reads all tests of the module: each
+// complaint has words of its own (testkit.Instead), or comes from a function that has some.
 func TestNoComplaintOfAWaitMayBeEmptyByChance(t *testing.T) {
 	waits := 0
 	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
@@ -55,8 +55,8 @@ func TestNoComplaintOfAWaitMayBeEmptyByChance(t *testing.T) {
 	}
 }
 
-// mayBeEmpty tells of a text whether nothing in it says that it is not: a variable that is not
-// called a complaint, a field, what package strings makes, and sums of such.
+// mayBeEmpty tells whether a text can be empty by its form: a variable that is not called
+// complaint, a field, a result of package strings, a String(), and sums of these.
 func mayBeEmpty(text ast.Expr) bool {
 	switch text := text.(type) {
 	case *ast.Ident:

@@ -83,9 +83,7 @@ func lateComers(t *testing.T) (err error) {
 		bubble(t, func(t *testing.T, s *embedded) {
 			quick := s.over(s.consul.RoundTripper())
 			defer quick.Close()
-			slow := s.over(transport.Slow(s.consul.RoundTripper(), func() time.Duration {
-				return 20 * time.Millisecond
-			}))
+			slow := s.slow()
 			defer slow.Close()
 			left := map[*election.Election]int{}
 			for i, priority := range []int{9, 0, 5, 0, 5, 9, 7} {

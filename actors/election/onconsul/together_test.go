@@ -1,6 +1,7 @@
 package onconsul_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +58,21 @@ func TestALeaderThatIsLostWithTheNextOnesInLineIsSucceededWithinTheBound(t *test
 
 // The others hold back for the candidate of a hand-over, and no longer than it is one.
 func TestNobodyHoldsBackForACandidateThatIsNoneAnyMore(t *testing.T) {
+	if took := heldBack(t, 1); took > 10*time.Second {
+		t.Errorf("the one that is left leads after %v; the check of the other lasts 6.5s", took)
+	}
+}
+
+// A candidate far back looks at the queue less often. It does not hold back for longer either.
+func TestNobodyFarBackHoldsBackForACandidateThatIsNoneAnyMore(t *testing.T) {
+	if took := heldBack(t, 20); took > 12*time.Second {
+		t.Errorf("the one that is left leads after %v; the check of the others lasts 6.5s", took)
+	}
+}
+
+// heldBack has a leader hand over to one of so many candidates, which are all lost in that moment.
+// It returns how long it takes until the one candidate behind them leads.
+func heldBack(t *testing.T, candidates int) (took time.Duration) {
 	bubble(t, func(t *testing.T, s *embedded) {
 		way := &wire{next: s.consul.RoundTripper(), server: s}
 		conn, dead := s.over(s.consul.RoundTripper()), s.over(way)
@@ -64,29 +80,29 @@ func TestNobodyHoldsBackForACandidateThatIsNoneAnyMore(t *testing.T) {
 		for _, c := range []*onconsul.Conn{conn, dead, operator} {
 			defer c.Close()
 		}
-		stands := func(over *onconsul.Conn, name string) *election.Election {
-			e := nominated(t, over, election.Config{Election: contested, Name: name,
-				Lead: untilTold, Logger: s.log})
-			time.Sleep(time.Second)
-			return e
+		first := s.joins(conn, "first", 0)
+		var lost []*election.Election
+		for i := range candidates {
+			lost = append(lost, s.joins(dead, fmt.Sprint("lost", i), 0))
 		}
-		a, c, b := stands(conn, "a"), stands(dead, "c"), stands(conn, "b")
+		left := s.joins(conn, "left", 0)
 		orders, err := election.New(operator, election.Config{Election: contested, Logger: s.log})
 		must(t, err)
 		way.sever()
 		at := time.Now()
-		must(t, orders.HandOver(t.Context(), "c"))
-		a.Resign()
-		<-a.Done()
-		if _, err := b.State().Wait(t.Context(), leads); err != nil {
+		must(t, orders.HandOver(t.Context(), "lost0"))
+		first.Resign()
+		<-first.Done()
+		if _, err := left.State().Wait(t.Context(), leads); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(at); took > 10*time.Second {
-			t.Errorf("b leads after %v; the check of c, that was lost, lasts 6.5s", took)
-		}
+		took = time.Since(at)
 		way.mend()
-		<-c.Done()
-		b.Resign()
-		<-b.Done()
+		for _, e := range lost {
+			<-e.Done()
+		}
+		left.Resign()
+		<-left.Done()
 	})
+	return took
 }

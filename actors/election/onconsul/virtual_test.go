@@ -18,6 +18,7 @@ import (
 	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -102,6 +103,23 @@ func (s *embedded) over(next http.RoundTripper) *onconsul.Conn {
 		s.t.Fatal(err)
 	}
 	return conn
+}
+
+// slow connects to this Consul by a way that is slower by 20 ms with each answer than over's.
+func (s *embedded) slow() *onconsul.Conn {
+	s.t.Helper()
+	return s.over(transport.Slow(s.consul.RoundTripper(), func() time.Duration {
+		return 20 * time.Millisecond
+	}))
+}
+
+// joins takes part in the contested election, and gives the others a second to see it.
+func (s *embedded) joins(over *onconsul.Conn, name string, priority int) *election.Election {
+	s.t.Helper()
+	e := nominated(s.t, over, election.Config{Election: contested, Name: name, Priority: priority,
+		Lead: untilTold, Logger: s.log})
+	time.Sleep(time.Second)
+	return e
 }
 
 // nominated takes part in an election.

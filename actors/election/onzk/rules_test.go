@@ -54,8 +54,8 @@ func TestALeaseIsNoLongerThanItsSessionWasGrantedAtFirst(t *testing.T) {
 	l.Committed(at(4), at(4.1))
 	l.Committed(at(9), at(9.1))
 	if got := l.Start(); got != at(3) {
-		t.Errorf("half a tick of servers that grant 40s may not be over, and the lease starts at %v",
-			got.Sub(begin))
+		t.Errorf("half a tick of servers that grant 40s may not be over, and the lease starts "+
+			"at %v", got.Sub(begin))
 	}
 	l.ResumedFor(6*time.Second, at(10), at(10.1))
 	l.ResumedFor(40*time.Second, at(11), at(11.1))

@@ -19,10 +19,9 @@ import (
 type apart struct {
 	// doubts is how often in a row its outcome was not known, though Consul took the new epoch
 	doubts int
-	// refusals is how often in a row a condition of its own did not hold, read anew each time. They
-	// are of a grant under that session: under another one its conditions are others.
+	// refusals is how often in a row a condition of its own did not hold, read anew each time.
 	refusals int
-	session  string
+	session  string // of the grant that was refused: one under another session has other conditions
 	most     int   // orders in a transaction with it; 0: any
 	bare     error // with this it was in vain when it was alone: it is sent without the event log
 	aside          // how often in a row it was in vain alone

@@ -10,8 +10,8 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// A member that was started anew, which the leader hears of late, is given items under its session
-// of before, in vain. What it is given under its new one does not wait for that.
+// The leader may hear late that a member was started anew. Until then it grants items under the
+// member's old session, in vain. A grant under the new session does not wait for that.
 func TestAnOrderUnderANewSessionDoesNotWaitForThoseUnderTheOldOne(t *testing.T) {
 	keys, err := protocol.KeysOf("demo")
 	if err != nil {

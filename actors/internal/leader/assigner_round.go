@@ -108,12 +108,10 @@ func (a *Assigner) tell(s *snapshot, d draft) {
 	if d.brake != a.brakeText {
 		if d.brake != "" {
 			a.Log.Error("brake-on", "why", d.brake)
-			a.brakeAt = s.now
 		} else {
 			a.Log.Info("brake-off")
-			a.brakeAt = time.Time{}
 		}
-		a.brakeText = d.brake
+		a.brakeText, a.brakeAt = d.brake, s.now
 	}
 	if d.braked == brakeOff { // an override is not about a freeze
 		a.brakeAt = time.Time{}

@@ -21,7 +21,7 @@ const (
 	brakeMembers = 3  // and this many members
 )
 
-// brakeCause is what a brake is on for.
+// brakeCause says why a brake is on.
 type brakeCause uint8
 
 const (
