@@ -108,8 +108,8 @@ func TestADrainedLeaderHandsOverToOneThatIsNotDrained(t *testing.T) {
 	})
 }
 
-// A member that has handed its leadership over leaves it to others for a while. When one of them has
-// led and is gone, it takes the leadership at once: there may be nobody else.
+// A member that has handed its leadership over leaves it to others for a while. When one of them
+// has led and is gone, it takes the leadership at once: there may be nobody else.
 func TestWhoHasHandedOverLeadsAgainWhenTheNextOneIsGone(t *testing.T) {
 	for name, goes := range map[string]func(c *cluster, second string){
 		"it stops": func(c *cluster, second string) { c.stop(second) },

@@ -22,9 +22,9 @@ type apart struct {
 	// refusals is how often in a row a condition of its own did not hold, read anew each time.
 	refusals int
 	session  string // of the grant that was refused: one under another session has other conditions
-	most     int   // orders in a transaction with it; 0: any
-	bare     error // with this it was in vain when it was alone: it is sent without the event log
-	aside          // how often in a row it was in vain alone
+	most     int    // orders in a transaction with it; 0: any
+	bare     error  // with this it was in vain when it was alone: it is sent without the event log
+	aside           // how often in a row it was in vain alone
 }
 
 // mostInVain is how many orders are sent alone, one after the other, that change nothing.
