@@ -130,7 +130,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	owned := func() string {
 		out, errs, _ := do("viewer", "status", "--service", "jobs", "--json")
 		if !strings.Contains(strings.Join(strings.Fields(out), ""), `"owned":4`) {
-			return out + errs
+			return testkit.Instead(out + errs)
 		}
 		return ""
 	}
@@ -182,7 +182,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		return func() string {
 			out, errs, _ := do(role, "members", "--service", "jobs")
 			if !regexp.MustCompile(`(?m)^n3 +` + text).MatchString(out) {
-				return out + errs
+				return testkit.Instead(out + errs)
 			}
 			return ""
 		}

@@ -198,7 +198,7 @@ func (e *contest) unlike(id, role string) string {
 			return ""
 		}
 	}
-	return out + errs
+	return testkit.Instead(out + errs)
 }
 
 func (e *contest) say(want string, order ...string) {
@@ -304,7 +304,7 @@ func TestACommandThatEndsWhileItsCoorddIsFrozenHasEnded(t *testing.T) {
 	has := func(want string) func() string {
 		return func() string {
 			if text := contents(log); !strings.Contains(text, want) {
-				return text
+				return testkit.Instead(text)
 			}
 			return ""
 		}
