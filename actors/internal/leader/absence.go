@@ -24,7 +24,8 @@ import (
 // It covers the lease that the member may have held then: its own TTL, which may be
 // longer than this leader's. It returns when to ask again.
 func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err error) {
-	members, acks, began := a.members.Get().Items, a.acks.Get().Items, time.Now()
+	view, acks, began := a.members.Get(), a.acks.Get().Items, time.Now()
+	members := view.Items
 	missing := map[string]bool{}
 	for id := range a.assigned.members {
 		missing[id] = !members.Has(id)
@@ -46,7 +47,8 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 		if have, ok := a.absent[id]; ok && !have.since.IsZero() && !have.doubt &&
 			have.ack == ack.ModifyIndex {
 			continue
-		} else if began.Before(have.until) && have.askedOf == ack.ModifyIndex {
+		} else if began.Before(have.until) && have.askedOf == ack.ModifyIndex &&
+			(have.seenAt == 0 || have.seenAt == view.Index) {
 			again = actor.Earliest(again, have.until)
 			continue
 		}
@@ -55,6 +57,7 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 	mine := a.ofOneID(ctx)
 	for _, c := range a.confirmAll(ctx, ask) {
 		id, since := c.member, c.since
+		ack, _ := acks.Get(id)
 		if c.err != nil && mine(c.err) && !(errors.Is(c.err, store.ErrInvalid) &&
 			mutations.Broken("invalid-stops-all")) {
 			// A token may allow sessions of some nodes only, and the key may be a stranger's: it
@@ -63,7 +66,6 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			if have.asked.IsZero() {
 				have.asked = now
 			}
-			ack, _ := acks.Get(id)
 			if have.ack != ack.ModifyIndex {
 				// what was confirmed was of another ack
 				have = absence{asked: have.asked, aside: have.aside, askedOf: have.askedOf}
@@ -71,6 +73,7 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			if have.askedOf != ack.ModifyIndex {
 				have.aside, have.askedOf = aside{}, ack.ModifyIndex
 			}
+			have.seenAt = 0
 			next := have.failed(began, now)
 			switch {
 			case errors.Is(c.err, store.ErrInvalid):
@@ -101,8 +104,11 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 		}
 		known := !a.absent[id].since.IsZero() && away.since.Equal(a.absent[id].since)
 		a.absent[id] = away
-		if since.IsZero() {
-			again = actor.Earliest(again, time.Now().Add(AbsencePoll))
+		if since.IsZero() { // nothing that concerns others is a reason to ask sooner
+			away.until, away.askedOf = time.Now().Add(AbsencePoll), ack.ModifyIndex
+			away.seenAt = view.Index
+			a.absent[id] = away
+			again = actor.Earliest(again, away.until)
 			continue
 		}
 		if n := len(a.assigned.members[id]); n > 0 && !known {
@@ -134,8 +140,8 @@ func (a *Assigner) graceOf(member string, ack protocol.Ack) time.Duration {
 	return max(a.Grace, ttl, ack.Keep)
 }
 
-// AbsencePoll is how soon a member is looked at again whose record is gone and whose session is
-// not.
+// AbsencePoll is how soon a member is looked at again that was not gone, unless the watches tell
+// something new of its ack or of the records before.
 const AbsencePoll = 500 * time.Millisecond
 
 // deniedPause is how soon something is tried again that the token does not allow.

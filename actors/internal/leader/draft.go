@@ -60,6 +60,7 @@ type absence struct {
 	stopped bool          // it said that it stops, and that all its work has ended
 	aside                 // that it could not be confirmed, in a row, for the ack askedOf
 	askedOf uint64
+	seenAt  uint64 // the index of the records when it was not gone; 0: that is not known
 }
 
 // ends is when the grace does; zero: that is not known.
