@@ -3,12 +3,14 @@ package store
 import (
 	"context"
 	"sync"
+
+	"github.com/hashicorp/consul/api"
 )
 
 // feed has what one watch of a prefix has seen last, for quiet watches of the same prefix.
 type feed struct {
 	all       *feeds
-	prefix    string
+	of        feedOf
 	users     int // watches that read it or write it
 	followers int // those that read it
 
@@ -18,18 +20,25 @@ type feed struct {
 	replace context.CancelFunc
 }
 
+// feedOf is what a feed is of: the same prefix of another client may have another Consul's keys.
+type feedOf struct {
+	client *api.Client
+	prefix string
+}
+
 // feeds are the feeds of the watches that share a context.
 type feeds struct {
 	mu sync.Mutex
-	of map[string]*feed
+	of map[feedOf]*feed
 }
 
 type feedsKey struct{}
 
-// SharePolls returns a context under which watches share their long polls. A quiet watch of a
-// prefix has no poll of its own while a watch of the same prefix that is not quiet polls.
+// SharePolls returns a context under which watches by the same client share their long polls. A
+// quiet watch of a prefix has no poll of its own while a watch of the same prefix that is not quiet
+// polls.
 func SharePolls(ctx context.Context) context.Context {
-	return context.WithValue(ctx, feedsKey{}, &feeds{of: map[string]*feed{}})
+	return context.WithValue(ctx, feedsKey{}, &feeds{of: map[feedOf]*feed{}})
 }
 
 // join begins the use of the feed of w's prefix. It returns nil where nothing is shared.
@@ -40,11 +49,12 @@ func (w *Watch) join(ctx context.Context) *feed {
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	f := all.of[w.query.key]
+	of := feedOf{client: w.store.client, prefix: w.query.key}
+	f := all.of[of]
 	if f == nil {
-		f = &feed{all: all, prefix: w.query.key}
+		f = &feed{all: all, of: of}
 		f.current, f.replace = context.WithCancel(context.Background())
-		all.of[f.prefix] = f
+		all.of[of] = f
 	}
 	f.users++
 	if w.quiet {
@@ -62,7 +72,7 @@ func (w *Watch) leave(f *feed) {
 	}
 	if f.users--; f.users == 0 {
 		f.replace()
-		delete(f.all.of, f.prefix)
+		delete(f.all.of, f.of)
 	}
 }
 

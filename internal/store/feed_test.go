@@ -52,6 +52,26 @@ func (p *pair) both(value string) bool {
 		quiet[len(quiet)-1] == value
 }
 
+type watchName struct{}
+
+// way is that of both watches to Consul.
+func (p *pair) way(consul *devconsul.Server) tripper {
+	return func(r *http.Request) (*http.Response, error) {
+		name, _ := r.Context().Value(watchName{}).(string)
+		kind := "read"
+		if r.URL.Query().Has("index") {
+			kind = "poll"
+		}
+		p.note(p.asked, name, kind)
+		resp, err := consul.RoundTripper().RoundTrip(r)
+		if err == nil && p.hang.Load() && kind == "poll" && name == "plain" {
+			resp.Body.Close()
+			return hang(r)
+		}
+		return resp, err
+	}
+}
+
 // sharing runs f beside a pair.
 func sharing(t *testing.T, f func(p *pair, consul *devconsul.Server, put func(value string))) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
@@ -65,21 +85,11 @@ func sharing(t *testing.T, f func(p *pair, consul *devconsul.Server, put func(va
 		var running sync.WaitGroup
 		defer running.Wait()
 		defer stop()
+		one := over(t, p.way(consul))
 		follow := func(ctx context.Context, name string, polls *store.Polls,
 			change func(*store.Watch)) {
-			w := over(t, tripper(func(r *http.Request) (*http.Response, error) {
-				kind := "read"
-				if r.URL.Query().Has("index") {
-					kind = "poll"
-				}
-				p.note(p.asked, name, kind)
-				resp, err := consul.RoundTripper().RoundTrip(r)
-				if err == nil && p.hang.Load() && kind == "poll" && name == "plain" {
-					resp.Body.Close()
-					return hang(r)
-				}
-				return resp, err
-			})).WatchPrefix("p/")
+			ctx = context.WithValue(ctx, watchName{}, name)
+			w := one.WatchPrefix("p/")
 			change(w)
 			running.Go(func() {
 				for v := range w.Views(ctx, name, polls, w.Next) {
@@ -169,5 +179,49 @@ func TestAQuietWatchReadsAnewWhenTheOtherOneSeesAnOlderIndex(t *testing.T) {
 			t.Errorf("saw %v", p.seen)
 		}
 		want(t, "restored", p.take(), "plain [poll read poll] quiet [read]")
+	})
+}
+
+// What a host does in the context of its work may be about another Consul, where the prefix has
+// other keys.
+func TestWatchesOfTwoConsulsShareNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, one *store.Store) {
+		consul := devconsul.New(devconsul.Config{NoJitter: true})
+		defer consul.Close()
+		other := over(t, consul.RoundTripper())
+		put := func(s *store.Store, value string) {
+			must(t, s.Put(t.Context(), "p/a", []byte(value), 0))
+			synctest.Wait()
+		}
+		put(one, "one")
+		put(other, "other")
+		ctx, stop := context.WithCancel(store.SharePolls(t.Context()))
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer stop()
+		var polls store.Polls
+		var mu sync.Mutex
+		var seen []string
+		for of, w := range map[string]*store.Watch{"one": one.WatchPrefix("p/"),
+			"other": other.WatchPrefix("p/").Quiet()} {
+			running.Go(func() {
+				for v := range w.Views(ctx, of, &polls, w.Next) {
+					mu.Lock()
+					seen = append(seen, of+" sees "+string(v.Entries[0].Value))
+					mu.Unlock()
+				}
+			})
+			synctest.Wait()
+		}
+		put(one, "one more")
+		put(one, "and more")
+		put(other, "another")
+		mu.Lock()
+		defer mu.Unlock()
+		slices.Sort(seen)
+		if want := []string{"one sees and more", "one sees one", "one sees one more",
+			"other sees another", "other sees other"}; !slices.Equal(seen, want) {
+			t.Errorf("saw %q, want %q", seen, want)
+		}
 	})
 }
