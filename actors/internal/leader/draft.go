@@ -106,6 +106,7 @@ type keyRef struct {
 
 func (s *snapshot) draft() draft {
 	var d draft
+	s.build.forgetDraft()
 	sorted := s.sort(&d)
 	s.count(&d, sorted)
 	d.overridden = s.overridden.still(sorted, s.override)

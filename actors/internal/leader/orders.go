@@ -41,7 +41,8 @@ const (
 	orderEvents
 )
 
-// unitBuilder makes the unit of each order. It caches what many of them have in common.
+// unitBuilder makes the unit of each order. It caches what many of them have in common, for one
+// draft.
 type unitBuilder struct {
 	keys   protocol.Keys
 	values map[protocol.Assignment][]byte
@@ -58,6 +59,16 @@ type unitBuilder struct {
 func newUnitBuilder(keys protocol.Keys) *unitBuilder {
 	return &unitBuilder{keys: keys, values: map[protocol.Assignment][]byte{},
 		locked: map[string][]store.Op{}, kept: map[string]bool{}}
+}
+
+// forgetDraft drops what the last draft had in common. Each change that is told, and each session,
+// is another value.
+func (b *unitBuilder) forgetDraft() {
+	if len(b.values)+len(b.locked) == 0 {
+		return
+	}
+	*b = unitBuilder{keys: b.keys, kept: b.kept, values: map[protocol.Assignment][]byte{},
+		locked: map[string][]store.Op{}}
 }
 
 func (b *unitBuilder) value(a protocol.Assignment) []byte {
