@@ -53,3 +53,21 @@ func TestAboutMembersThatAreThereAfterAllTheLeaderAsksSeldom(t *testing.T) {
 		c.await("all take part", time.Minute, func() bool { return c.loads()["n11"] > 10 })
 	})
 }
+
+// A record that no session holds says nothing of its member: whose items wait for that one wait no
+// longer for it.
+func TestARecordThatNoSessionHoldsProlongsNoGrace(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 30)
+		lost := c.follower()
+		bound := c.members[lost].c.Settings().Bounds().TakeOver
+		c.kill(lost)
+		began := time.Now()
+		time.Sleep(bound * 2 / 3) // its grace is running
+		c.must(c.store.Put(c.t.Context(), c.store.Keys().Member(lost), []byte("alive"), 0))
+		c.await("its items elsewhere", 2*time.Minute, c.balanced(30))
+		if took := time.Since(began); took > bound {
+			c.t.Errorf("taken over after %v, want %v at the most", took, bound)
+		}
+	})
+}

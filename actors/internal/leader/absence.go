@@ -169,15 +169,22 @@ func (a *Assigner) confirm(ctx context.Context, member string) (since time.Time,
 	if found {
 		same = store.CheckIndex(a.Keys.Ack(member), e.ModifyIndex)
 	}
-	if _, err := a.Store.ReadTxn(ctx, store.CheckNotExists(a.Keys.Member(member)),
-		same); err != nil {
-		if errors.Is(err, store.ErrRefused) {
-			// It is there, or it is moving: the watches will tell. Or it is a stranger's, which no
-			// session holds and which would keep its items for ever. A member that lives has its
-			// record locked, or writes it again.
-			return time.Time{}, 0, ack, a.deleteRecord(ctx, member, "")
+	for first := true; ; first = false {
+		_, err := a.Store.ReadTxn(ctx, store.CheckNotExists(a.Keys.Member(member)), same)
+		if err == nil {
+			break
 		}
-		return time.Time{}, 0, ack, err
+		if !errors.Is(err, store.ErrRefused) {
+			return time.Time{}, 0, ack, err
+		}
+		// It is there, or it is moving: the watches will tell. Or it is a stranger's, which no
+		// session holds, and which would keep its items for ever. A member that lives has its
+		// record locked, or writes it again. Without that one it is asked about once more: its
+		// absence may be one that lasts already.
+		deleted, err := a.deleteRecord(ctx, member, "")
+		if err != nil || !deleted || !first {
+			return time.Time{}, 0, ack, err
+		}
 	}
 	if alive, err := a.sessionAlive(ctx, member, &ack); err != nil || alive {
 		return time.Time{}, 0, ack, err

@@ -104,7 +104,7 @@ func (a *Assigner) deleteForeign(ctx context.Context, session string, ids []stri
 			continue
 		}
 		m, _ := a.members.Get().Items.Get(id)
-		if err := a.deleteRecord(ctx, id, m.Session); err != nil {
+		if _, err := a.deleteRecord(ctx, id, m.Session); err != nil {
 			failed = err // it concerns this id and no other
 		}
 	}
@@ -113,17 +113,18 @@ func (a *Assigner) deleteForeign(ctx context.Context, session string, ids []stri
 
 // deleteRecord deletes the record of a member if it is locked by session; the empty string: by
 // none.
-func (a *Assigner) deleteRecord(ctx context.Context, member, session string) error {
+func (a *Assigner) deleteRecord(ctx context.Context, member, session string) (deleted bool,
+	err error) {
 	e, found, _, err := a.Store.Get(ctx, a.Keys.Member(member), store.Consistent)
 	if err != nil || !found || e.Session != session {
-		return err
+		return false, err
 	}
 	a.Log.Warn("strange-member-record-deleted", "key", e.Key, "locked_by", e.Session, "value",
 		string(e.Value[:min(len(e.Value), 100)]))
 	_, err = a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch), store.DeleteCAS(e.Key,
 		e.ModifyIndex))
 	if errors.Is(err, store.ErrRefused) {
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
