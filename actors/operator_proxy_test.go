@@ -1,0 +1,89 @@
+package actors_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/hashicorp/consul/api"
+)
+
+// proxied is an operator behind a proxy. When between is set the proxy loses Consul's answer to the
+// next transaction, and sends that again after between has returned. What comes of the copy is the
+// answer.
+func proxied(t *testing.T, d *desk) (op *actors.Operator, between *func()) {
+	t.Helper()
+	between = new(func())
+	to := d.consul.RoundTripper()
+	client, err := api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: transport.Func(func(r *http.Request) (*http.Response,
+			error) {
+			do := *between
+			if do == nil || transport.Txn(r) == "" {
+				return to.RoundTrip(r)
+			}
+			*between = nil
+			if code := transport.Again(to, r); code != http.StatusOK {
+				t.Errorf("the first copy is answered %d", code)
+			}
+			do()
+			resp, err := to.RoundTrip(r)
+			if err == nil && resp.StatusCode != http.StatusConflict {
+				t.Errorf("the second copy is answered %d", resp.StatusCode)
+			}
+			return resp, err
+		})}})
+	d.must(err)
+	op, err = actors.NewOperator(client, "demo")
+	d.must(err)
+	return op, between
+}
+
+// A proxy that has lost Consul's answer sends the request again and passes on what comes of that
+// copy: a refusal, for the first copy was applied. What others have done in between stands.
+func TestAnOperatorsWriteThatAProxyRepeatsTakesEffectOnce(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		op, between := proxied(t, d)
+		has := func(key string) bool {
+			p, _, err := d.kv.Get("service/demo/"+key, nil)
+			d.must(err)
+			return p != nil
+		}
+		for range 2 { // without and with a write before it
+			*between = func() { d.must(d.op.RemoveWork(t.Context(), "w")) } // which was there
+			d.must(op.AddWork(t.Context(), actors.WorkInput{ID: "w"}))
+			if has("workload/w") {
+				t.Error("an item that was added, and then removed by another, is there again")
+			}
+			*between = func() { d.must(d.op.Undrain(t.Context(), "m1")) }
+			d.must(op.Drain(t.Context(), "m1"))
+			if has("control/drain/m1") {
+				t.Error("an order that was taken back stands again")
+			}
+		}
+	})
+}
+
+// Where so many others have written since that nothing tells any more whether a refused write was
+// applied, it is not sent once more.
+func TestARefusedWriteThatNothingIsKnownOfIsNotSentAgain(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		for _, others := range []int{127, 128} {
+			op, between := proxied(t, d)
+			d.must(op.AddWork(t.Context(), actors.WorkInput{ID: "first"}))
+			*between = func() {
+				for i := range others {
+					d.must(d.op.AddWork(t.Context(), actors.WorkInput{ID: "other",
+						Weight: uint64(i + 1)}))
+				}
+			}
+			err := op.AddWork(t.Context(), actors.WorkInput{ID: "w"})
+			if unknown := errors.Is(err, actors.ErrUnreachable); unknown != (others == 128) ||
+				!unknown && err != nil {
+				t.Errorf("after %d others: %v", others, err)
+			}
+		}
+	})
+}
