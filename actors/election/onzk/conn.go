@@ -52,8 +52,9 @@ type Conn struct {
 	sharedWatches map[string]*sharedWatch
 }
 
-// Connect opens a connection of its own and returns at once: ZooKeeper need not be there yet. The
-// error is election.ErrInvalid, or says that a server's name cannot be resolved.
+// Connect opens a connection of its own and returns at once: ZooKeeper need not be there yet. A
+// server whose name cannot be resolved is one that does not answer; the names are resolved anew for
+// each connection. The error is election.ErrInvalid.
 func Connect(cfg Config) (*Conn, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -64,8 +65,11 @@ func Connect(cfg Config) (*Conn, error) {
 			election.ErrInvalid)
 	}
 	d := &Dialer{Base: cfg.Dial}
+	if d.Base == nil {
+		d.Base = newResolvingDialer().Dial
+	}
 	if cfg.TLS != nil {
-		d.Base = tlsDialer(cfg.Dial, cfg.TLS)
+		d.Base = tlsDialer(d.Base, cfg.TLS)
 	}
 	servers := cfg.Servers
 	if len(servers) == 1 {
@@ -73,12 +77,8 @@ func Connect(cfg Config) (*Conn, error) {
 		// it was connected to. With one server it would pause before each reconnection.
 		servers = []string{servers[0], servers[0]}
 	}
-	provider := zk.HostProvider(&zk.DNSHostProvider{})
-	if cfg.TLS != nil {
-		provider = &namedServers{}
-	}
 	zc, events, err := zk.Connect(servers, cfg.SessionTimeout, zk.WithDialer(d.Dial),
-		zk.WithHostProvider(provider), zk.WithLogger(logger{cfg.Logger}))
+		zk.WithHostProvider(&namedServers{}), zk.WithLogger(logger{cfg.Logger}))
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}

@@ -14,8 +14,9 @@ import (
 // Depart resigns for a candidate whose process has died. session is the one of its Contact. Depart
 // deletes the leader's node if that session has it, and the session's candidates. So the next
 // candidate leads at once. All duties must have ended. What else belongs to the session is deleted
-// when it expires. cfg is as for Connect. Depart tries until ctx ends. It tells whether the session
-// led. The error is election.ErrInvalid, or why ZooKeeper could not do it.
+// when it expires. cfg is as for Connect. Depart tries until ctx ends, also while no server's name
+// can be resolved. It tells whether the session led. The error is election.ErrInvalid, or why
+// ZooKeeper could not do it.
 func Depart(ctx context.Context, cfg Config, name, session string) (led bool, err error) {
 	c, err := Connect(cfg)
 	if err != nil {

@@ -21,6 +21,9 @@ import (
 //	zc, events, err := zk.Connect(servers, 10*time.Second, zk.WithDialer(d.Dial))
 //	conn, err := onzk.New(zc, events, d, onzk.Config{})
 //
+// A zk.Conn that is made so resolves its servers' names once, in zk.Connect; [Connect] has them
+// resolved for each connection.
+//
 // It also works around three weaknesses of github.com/go-zookeeper/zk v1.0.4:
 //
 //   - zk.Conn waits too long for answers: 6.7 times the session's timeout for a handshake, two

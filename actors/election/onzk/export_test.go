@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/go-zookeeper/zk"
 )
 
 // Credentials are the session and its password: whoever has them can end it.
@@ -67,3 +68,11 @@ func (c *Conn) Spawn(f func()) { c.spawn("a test's loop", f) }
 
 // Request makes a request.
 func (c *Conn) Request(ctx context.Context, f func() error) error { return c.callAnyway(ctx, f) }
+
+// ResolvingDialer resolves names by lookup, and connects to their addresses by dial.
+func ResolvingDialer(lookup func(ctx context.Context, host string) ([]string, error),
+	dial zk.Dialer) zk.Dialer {
+	r := newResolvingDialer()
+	r.lookup, r.dial = lookup, dial
+	return r.Dial
+}

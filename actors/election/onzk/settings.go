@@ -31,7 +31,8 @@ type Config struct {
 	// SessionTimeout is what to ask for; ZooKeeper grants what lies in its own bounds (2 to 20
 	// ticks, so 4 s to 40 s by default). Default 10 s.
 	SessionTimeout time.Duration
-	// Dial connects to a server; default net.DialTimeout.
+	// Dial connects to a server, as Servers names it, and resolves that name. By default names are
+	// resolved for each connection, and of several addresses behind one each has its turn.
 	Dial zk.Dialer
 	// TLS is how to speak TLS with the servers (their secureClientPort); nil: not at all. Without a
 	// ServerName each server is to have a certificate of the host's name, or address, that Servers

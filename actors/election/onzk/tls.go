@@ -4,10 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -15,16 +12,13 @@ import (
 
 // tlsDialer returns a dialer that speaks TLS over connections of base.
 func tlsDialer(base zk.Dialer, cfg *tls.Config) zk.Dialer {
-	if base == nil {
-		base = net.DialTimeout
-	}
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
-		defer cancel()
 		raw, err := base(network, address, timeout)
 		if err != nil {
 			return nil, err
 		}
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
 		cfg := cfg.Clone()
 		if host, _, err := net.SplitHostPort(address); cfg.ServerName == "" && err == nil {
 			cfg.ServerName = host
@@ -36,43 +30,4 @@ func tlsDialer(base zk.Dialer, cfg *tls.Config) zk.Dialer {
 		}
 		return conn, nil
 	}
-}
-
-// namedServers is a zk.HostProvider that keeps the servers' names: certificates are issued for
-// names. The client's own provider replaces names by addresses.
-type namedServers struct {
-	mu         sync.Mutex
-	servers    []string
-	curr, last int
-}
-
-func (n *namedServers) Init(servers []string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.servers, n.curr, n.last = slices.Clone(servers), -1, -1
-	rand.Shuffle(len(n.servers), func(i, j int) {
-		n.servers[i], n.servers[j] = n.servers[j], n.servers[i]
-	})
-	return nil
-}
-
-func (n *namedServers) Len() int { return len(n.servers) }
-
-// Next returns the next server. retryStart: all servers were tried since the last one that
-// answered, so the client should pause.
-func (n *namedServers) Next() (server string, retryStart bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.curr = (n.curr + 1) % len(n.servers)
-	retryStart = n.curr == n.last
-	if n.last < 0 {
-		n.last = 0
-	}
-	return n.servers[n.curr], retryStart
-}
-
-func (n *namedServers) Connected() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.last = n.curr
 }
