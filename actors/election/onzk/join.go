@@ -174,10 +174,7 @@ func (b *backend) createElection() error {
 // findNode returns the candidate's node of the session, and removes further ones. Nodes of an
 // earlier session may still be there: ZooKeeper removes them by itself.
 func (b *backend) findNode(session int64, guid string) (node string, err error) {
-	children, _, err := b.conn.zk.Children(b.base)
-	if errors.Is(err, zk.ErrNoNode) {
-		return "", nil
-	}
+	children, err := b.childrenNow()
 	if err != nil {
 		return "", err
 	}
@@ -200,4 +197,17 @@ func (b *backend) findNode(session int64, guid string) (node string, err error) 
 		}
 	}
 	return node, nil
+}
+
+// childrenNow returns the children of the election's node as the ensemble's leader has them: what a
+// request has created before, over another connection, may not have come to this server yet.
+func (b *backend) childrenNow() ([]string, error) {
+	if _, err := b.conn.zk.Sync(b.base); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	children, _, err := b.conn.zk.Children(b.base)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return children, err
 }

@@ -74,13 +74,7 @@ func (b *backend) leave() error {
 // removeStrayNodes removes all nodes of a candidate that has left, in all sessions of this
 // connection.
 func (b *backend) removeStrayNodes(me candidacy) error {
-	if _, err := b.conn.zk.Sync(b.base); err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return err
-	}
-	children, _, err := b.conn.zk.Children(b.base)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
+	children, err := b.childrenNow()
 	if err != nil {
 		return err
 	}

@@ -363,21 +363,26 @@ func (b *backend) list(me candidacy, seen int32, ready <-chan *preparation) queu
 		if i < 0 {
 			return zk.ErrNoNode
 		}
-		if j := slices.IndexFunc(places, func(p queueEntry) bool {
-			return p.guid == guidOf(me.ID) && p.node != me.node
-		}); j >= 0 {
-			// This is a second node of the candidate. A create that was given up has arrived
-			// after all, or the node belongs to an earlier session and will go with it. In this
-			// session nobody else would remove it, and everyone behind it would wait.
-			exists, stat, err := b.conn.zk.Exists(b.path(places[j].node))
+		own := func(p queueEntry) bool { return p.guid == guidOf(me.ID) && p.node != me.node }
+		for _, p := range places {
+			if !own(p) {
+				continue
+			}
+			// This is a further node of the candidate. A create that was given up has arrived after
+			// all, or the node belongs to an earlier session and will go with it. In this session
+			// nobody else would remove it, and everyone behind it would wait.
+			exists, stat, err := b.conn.zk.Exists(b.path(p.node))
 			if err == nil && exists && stat.EphemeralOwner == me.session {
-				err = b.conn.zk.Delete(b.path(places[j].node), -1)
+				err = b.conn.zk.Delete(b.path(p.node), -1)
 			}
 			if err != nil && !errors.Is(err, zk.ErrNoNode) {
 				return err
 			}
 		}
 		for j := i - 1; j >= 0 && l.predecessor == ""; j-- {
+			if own(places[j]) {
+				continue
+			}
 			stands, err := b.isEphemeral(places[j].node)
 			if err != nil {
 				return err
