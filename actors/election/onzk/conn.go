@@ -386,6 +386,24 @@ func (c *Conn) callAnyway(ctx context.Context, f func() error) error {
 	}
 }
 
+// whileOpen returns a context that ends with ctx, and when the connection is closed.
+func (c *Conn) whileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// orClosed is why an order under whileOpen has failed with err.
+func (c *Conn) orClosed(err error) error {
+	if err != nil && c.ctx.Err() != nil {
+		return election.ErrClosed
+	}
+	return err
+}
+
 // setLeading records whether b has the leadership of its election.
 func (c *Conn) setLeading(b *backend, yes bool) {
 	c.mu.Lock()

@@ -18,6 +18,8 @@ import (
 const readers = 8
 
 func (b *backend) Candidates(ctx context.Context) ([]election.Candidate, error) {
+	ctx, cancel := b.conn.whileOpen(ctx)
+	defer cancel()
 	result := make(chan []election.Candidate, 1)
 	err := b.conn.call(ctx, func() error {
 		all, err := b.candidates(ctx)
@@ -25,7 +27,7 @@ func (b *backend) Candidates(ctx context.Context) ([]election.Candidate, error) 
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("candidates of %s: %w", b.name, err)
+		return nil, fmt.Errorf("candidates of %s: %w", b.name, b.conn.orClosed(err))
 	}
 	return <-result, nil
 }
@@ -69,9 +71,11 @@ func (b *backend) candidates(ctx context.Context) ([]election.Candidate, error) 
 }
 
 func (b *backend) HandOver(ctx context.Context, id string, from uint64) error {
+	ctx, cancel := b.conn.whileOpen(ctx)
+	defer cancel()
 	err := b.conn.call(ctx, func() error { return b.handOver(ctx, id, from) })
 	if err != nil {
-		return fmt.Errorf("hand-over of %s: %w", b.name, err)
+		return fmt.Errorf("hand-over of %s: %w", b.name, b.conn.orClosed(err))
 	}
 	return nil
 }
@@ -167,23 +171,23 @@ func isPassing(err error) bool {
 		errors.Is(err, errNoCredentials)
 }
 
-// retry calls f until it succeeds, fails for good, or ctx ends.
+// retry calls f until it succeeds, fails for good, or ctx ends, which is one of whileOpen.
 func (b *backend) retry(ctx context.Context, what string, f func() error) error {
 	for {
 		err := b.conn.call(ctx, f)
 		switch {
 		case err == nil:
 			return nil
-		case b.conn.ctx.Err() != nil:
-			return fmt.Errorf("%s %s: %w", what, b.name, election.ErrClosed)
 		case ctx.Err() != nil || !isPassing(err):
-			return fmt.Errorf("%s %s: %w", what, b.name, err)
+			return fmt.Errorf("%s %s: %w", what, b.name, b.conn.orClosed(err))
 		}
 		b.conn.sleep(ctx, 100*time.Millisecond)
 	}
 }
 
 func (b *backend) End(ctx context.Context) error {
+	ctx, cancel := b.conn.whileOpen(ctx)
+	defer cancel()
 	return b.retry(ctx, "end", b.stateWriter(ctx, stateEnded, 0))
 }
 
@@ -233,6 +237,8 @@ func (b *backend) stateWriter(ctx context.Context, state string,
 }
 
 func (b *backend) Delete(ctx context.Context) error {
+	ctx, cancel := b.conn.whileOpen(ctx)
+	defer cancel()
 	incarnation := int64(0)
 	err := b.retry(ctx, "delete", func() error {
 		_, stat, err := b.conn.zk.Get(b.base)
@@ -264,7 +270,7 @@ func (b *backend) Delete(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("delete %s: %w: it cannot be told whether somebody leads; the "+
 				"election stays ended, delete it again",
-				b.name, err)
+				b.name, b.conn.orClosed(err))
 		}
 		leads := func(r reading) bool { return r.exists && ephemeral(&r.stat) }
 		if !leads(now) {
@@ -275,7 +281,7 @@ func (b *backend) Delete(ctx context.Context) error {
 		}); err != nil {
 			return fmt.Errorf("delete %s: %w: %s still leads; the election stays ended, delete "+
 				"it again when it has stopped",
-				b.name, err, parseLeader(now.data, &now.stat).Name)
+				b.name, b.conn.orClosed(err), parseLeader(now.data, &now.stat).Name)
 		}
 	}
 	if err := b.waitLockDelay(ctx, incarnation); err != nil {
@@ -316,7 +322,7 @@ func (b *backend) waitLockDelay(ctx context.Context, incarnation int64) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; "+
 				"the election stays ended, delete it again",
-				b.name, ctx.Err())
+				b.name, b.conn.orClosed(ctx.Err()))
 		}
 	}
 }
