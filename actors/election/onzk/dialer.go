@@ -9,7 +9,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/messages"
-	"github.com/coordd/coordd/supervisor"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -33,7 +32,8 @@ import (
 //     the nodes that it watches.
 //   - It may hang for ever if it is closed while a write fails.
 type Dialer struct {
-	// Base connects to a server; nil means net.DialTimeout.
+	// Base connects to a server; nil means net.DialTimeout. One that has not returned after twice
+	// its timeout has failed for the client, whose other requests wait for it.
 	Base zk.Dialer
 
 	mu       sync.Mutex
@@ -47,8 +47,9 @@ type Dialer struct {
 	proving  bool // requests are sent so often that silence means a dead server
 	watching bool // the session has watches
 	closed   bool
-	barred   bool  // no further connection is made
-	broken   error // why it is closed, if its caller has not closed it
+	barred   bool                // no further connection is made
+	dialing  map[string]*dialing // by address
+	broken   error               // why it is closed, if its caller has not closed it
 }
 
 // Dial is the argument of zk.WithDialer.
@@ -59,15 +60,7 @@ func (d *Dialer) Dial(network, address string, timeout time.Duration) (net.Conn,
 	if barred {
 		return nil, net.ErrClosed
 	}
-	base := d.Base
-	if base == nil {
-		base = net.DialTimeout
-	}
-	var conn net.Conn
-	err := supervisor.Protect(func() (err error) { // in the client's goroutine
-		conn, err = base(network, address, timeout)
-		return err
-	})
+	conn, err := d.dial(network, address, timeout)
 	if err != nil {
 		return nil, err
 	}

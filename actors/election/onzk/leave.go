@@ -22,7 +22,9 @@ func (b *backend) Release(ctx context.Context) error {
 }
 
 func (b *backend) Leave(ctx context.Context) error {
-	err := b.operate(ctx, "leave", b.leave)
+	soon, cancel := context.WithTimeout(ctx, b.conn.timeout()/3)
+	defer cancel()
+	err := b.operate(soon, "leave", b.leave)
 	if err == nil {
 		return nil
 	}
