@@ -63,4 +63,12 @@
 // it cannot hear of that at the moment, goes on until its lease is over. So a crash costs twice the
 // timeout and a tick by default; where nobody ends sessions by hand, a LockDelay below the timeout
 // makes it that much quicker, and a negative one leaves it at the timeout and a tick.
+//
+// # What is not
+//
+// A node with a time to live (extendedTypesEnabled) that a stranger makes in the place of "leader"
+// or of a candidate counts as a session's: everybody waits until it is deleted, and ZooKeeper does
+// that when its time is over. Its owner, 0xff and the time, may be the session of a server with the
+// id 255 as well, in the first 4.7 hours of that machine. A leader's node must never be removed for
+// that, so nobody removes either. A lasting node or a container there is in nobody's way.
 package onzk

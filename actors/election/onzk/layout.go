@@ -54,7 +54,11 @@ func withState(data []byte, state string) []byte {
 }
 
 // ephemeral tells whether a node is deleted with a session. The owner of a container node is no
-// session.
+// session. That of a node with a time to live is none either, but looks like one: 0xff in the first
+// byte, zeros, and the time in 40 bits. A session has its server's id in the first byte, 40 bits of
+// milliseconds since the machine's start and a counter of 16 bits. So within 4.7 hours of that
+// start those of a server with the id 255, which may have it where there are no times to live, look
+// alike.
 func ephemeral(stat *zk.Stat) bool {
 	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != math.MinInt64
 }
