@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 
+	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 )
 
 // Depart resigns for a candidate whose process has died. It deletes the leadership of the election
-// if session has it, and the record of that leader, and then destroys the session. So the next
-// candidate leads at once. All duties must have ended. prefix is Config.Prefix. Depart tries until
-// ctx ends. It tells whether the session led.
+// if session has it, and the record of that leader, and then destroys the session in any case. So
+// the next candidate leads at once. All duties must have ended. prefix is Config.Prefix. Depart
+// tries until ctx ends. It tells whether the session led.
 func Depart(ctx context.Context, client *api.Client, prefix, name, session string) (led bool,
 	err error) {
 	s, err := store.New(store.Config{Client: client})
@@ -31,12 +32,13 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 		if now.vacant() || now.leader.Session != session {
 			return nil
 		}
-		r, ok := parseRecord(now.leader)
+		id := k.idOf(now.leader)
 		ops := []store.Op{store.CheckIndex(now.leader.Key, now.leader.ModifyIndex),
-			store.Delete(now.leader.Key), k.releaseTerm(now, releasedBy(r.ID))}
-		if ok {
-			// Without this the next candidate would wait for the dead one, which is before it.
-			ops = append(ops, store.Delete(k.candidate(r.ID)))
+			store.Delete(now.leader.Key), k.releaseTerm(now, releasedBy(id))}
+		if id != "" {
+			// Without this the next candidate would wait for the dead one, which is before it,
+			// until its session is destroyed below.
+			ops = append(ops, store.Delete(k.candidate(id)))
 		}
 		if _, err = s.Txn(ctx, ops...); errors.Is(err, store.ErrRefused) {
 			return nil
@@ -44,10 +46,21 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 		led = led || err == nil
 		return err
 	})
-	if err != nil {
+	if err != nil && ctx.Err() != nil {
 		return led, err
 	}
-	return led, s.Retry(ctx, "departure", func(ctx context.Context) error {
+	// In any case: what could not be given up is free after the lock-delay then.
+	return led, errors.Join(err, s.Retry(ctx, "departure", func(ctx context.Context) error {
 		return s.DestroySession(ctx, session)
-	})
+	}))
+}
+
+// idOf returns the id of the leader whose record that is; empty: a stranger has written over it
+// what is no candidate's.
+func (k keys) idOf(leader store.Entry) string {
+	r, _ := parseRecord(leader)
+	if len(r.ID) > election.MaxNameBytes || store.CheckKey("", k.candidate(r.ID)) != nil {
+		return ""
+	}
+	return r.ID
 }
