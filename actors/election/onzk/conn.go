@@ -356,10 +356,14 @@ func (c *Conn) awaitCredentials(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", errNoCredentials, c.notTaken)
 }
 
+// mostRefusedPause bounds the pause after credentials that were refused.
+const mostRefusedPause = 5 * time.Second
+
 // authenticate sends the Digest until ZooKeeper takes it. The client sends it by itself on each
-// later connection.
+// later connection. A refusal is logged once: it lasts as a rule.
 func (c *Conn) authenticate(digest []byte) {
-	for c.ctx.Err() == nil {
+	refused := risingPause(mostRefusedPause)
+	for logged := false; c.ctx.Err() == nil; {
 		err := c.callAnyway(c.ctx, func() error { return c.zk.AddAuth("digest", digest) })
 		if err == nil {
 			close(c.authenticated)
@@ -368,10 +372,14 @@ func (c *Conn) authenticate(digest []byte) {
 		c.mu.Lock()
 		c.notTaken = err
 		c.mu.Unlock()
+		pause := 100 * time.Millisecond
 		if errors.Is(err, zk.ErrAuthFailed) {
-			c.log.Warn("zookeeper-refuses-credentials", "err", err)
+			if !logged {
+				c.log.Warn("zookeeper-refuses-credentials", "err", err)
+			}
+			logged, pause = true, refused.NextBackOff()
 		}
-		c.sleep(c.ctx, 100*time.Millisecond)
+		c.sleep(c.ctx, pause)
 	}
 }
 

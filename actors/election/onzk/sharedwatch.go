@@ -103,10 +103,16 @@ func (c *Conn) refreshAll() {
 	c.refresh(paths...)
 }
 
+// risingPause returns pauses that begin at 50 ms and rise to most.
+func risingPause(most time.Duration) *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.MaxElapsedTime = 50*time.Millisecond, most, 0
+	b.Reset() // else it begins with the library's 500 ms
+	return b
+}
+
 func (c *Conn) run(n *sharedWatch) {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval, pause.MaxElapsedTime = 50*time.Millisecond,
-		time.Second, 0
+	pause := risingPause(time.Second)
 	var armed <-chan zk.Event
 	deleted := uint64(0) // readings before the event that said so; 0: there was none
 	found := uint64(0)
