@@ -107,6 +107,7 @@ func newMachine(c Config, self Candidate, follower bool) *machine {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.Multiplier, b.MaxElapsedTime = 50*time.Millisecond,
 		2*time.Second, 2, 0
+	b.Reset() // else it begins with the library's 500 ms
 	return &machine{self: self, follower: follower, preempt: c.Preempt, lead: c.Lead != nil,
 		margin: c.Margin, drainTimeout: cmp.Or(c.DrainTimeout, DefaultDrainTimeout), pause: b}
 }
