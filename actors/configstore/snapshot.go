@@ -28,6 +28,7 @@ type Snapshot struct {
 	loaded   bool
 	index    uint64       // of the newest view
 	tree     *iradix.Tree // of *Entry
+	versions *versions    // of what is in tree
 	own      []ownWrite   // writes of this store that the newest view does not show yet
 	ownCount uint64       // number of the newest write of this store
 }
@@ -110,7 +111,8 @@ type watchedView struct {
 // reached. After Consul was restored indexes say nothing. Then what was acknowledged before a
 // whole, consistent read began is in that read, or is lost.
 func (s Snapshot) merge(v watchedView) Snapshot {
-	next := Snapshot{loaded: true, index: v.view.Index, ownCount: s.ownCount}
+	next := Snapshot{loaded: true, index: v.view.Index, ownCount: s.ownCount, tree: s.tree,
+		versions: s.versions}
 	for _, o := range s.own {
 		if o.index > v.view.Index && o.number > v.ownBefore {
 			next.own = append(next.own, o)
@@ -148,8 +150,15 @@ func (s Snapshot) merge(v watchedView) Snapshot {
 	for _, o := range next.own {
 		o.put(txn)
 	}
-	next.tree = txn.Commit()
+	next.hold(txn)
 	return next
+}
+
+// hold takes the tree of a transaction, unless that has changed nothing.
+func (s *Snapshot) hold(txn *iradix.Txn) {
+	if s.tree == nil || s.tree.Root() != txn.Root() {
+		s.tree, s.versions = txn.Commit(), &versions{}
+	}
 }
 
 // ofOneMoment tells whether the snapshot shows what Consul had at one moment. It does not while it
@@ -181,7 +190,7 @@ func (s Snapshot) apply(writes []ownWrite) Snapshot {
 		next.own = append(next.own, o)
 		o.put(txn)
 	}
-	next.tree = txn.Commit()
+	next.hold(txn)
 	return next
 }
 

@@ -85,6 +85,15 @@ func (s *Store) Close() {
 	}
 }
 
+// UntilStopped returns a context that ends with ctx, and with the cause [ErrStopped] when nobody
+// runs the store any more: for waiting for [Store.Data]. Call done once it is not needed.
+func (s *Store) UntilStopped(ctx context.Context) (own context.Context, done func()) {
+	if s.shared == nil {
+		return ctx, func() {}
+	}
+	return s.shared.untilStopped(ctx)
+}
+
 // Enabled tells whether there is a backend.
 func (s *Store) Enabled() bool { return s.shared != nil }
 

@@ -6,12 +6,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"net/http"
 	"unicode/utf8"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/messages"
 )
 
 // list answers with all keys of a prefix, or waits until there is another version of them.
@@ -24,20 +24,24 @@ func (c *configSite) list(w http.ResponseWriter, r *http.Request, p params) {
 		}
 		defer leave()
 	}
-	watch := c.store.WatchPrefix(p.prefix)
+	changes := c.store.Data().Subscribe()
+	cached, err := c.version(ctx, changes.Take(), p.prefix)
+	if err != nil {
+		c.fail(w, err, p)
+		return
+	}
 	for {
 		s, done, err := c.snapshot(r)
 		if err != nil {
 			c.fail(w, err, p)
 			return
 		}
-		if err := c.turns.take(ctx); err != nil {
+		version, err := c.version(ctx, s, p.prefix)
+		if err != nil {
 			done()
-			c.fail(w, fmt.Errorf("many others ask for lists: ask again soon: %w", err), p)
+			c.fail(w, err, p)
 			return
 		}
-		version := versionOf(s, p.prefix)
-		c.turns.give()
 		w.Header().Set("ETag", version)
 		if !p.matches(version, true) {
 			done()
@@ -55,13 +59,40 @@ func (c *configSite) list(w http.ResponseWriter, r *http.Request, p params) {
 		}
 		done()
 		if p.waits {
-			if _, err := watch.Next(ctx); err == nil {
+			if cached, err = c.another(ctx, changes, cached, p.prefix); err == nil {
 				continue
 			}
 		}
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
+}
+
+// another waits until the version of a list in the cache is no longer this one, and returns it. Who
+// follows a few keys does not look in Consul for what others have written beside them.
+func (c *configSite) another(ctx context.Context, changes *messages.Cursor[configstore.Snapshot],
+	version, prefix string) (string, error) {
+	ctx, done := c.store.UntilStopped(ctx)
+	defer done()
+	for {
+		now, err := changes.Next(ctx)
+		if err != nil {
+			return "", err
+		}
+		if next, err := c.version(ctx, now, prefix); err != nil || next != version {
+			return next, err
+		}
+	}
+}
+
+// version is the ETag of a list. It is found out in a turn, and once for all who ask for it.
+func (c *configSite) version(ctx context.Context, s configstore.Snapshot, prefix string) (string,
+	error) {
+	if err := c.turns.take(ctx); err != nil {
+		return "", fmt.Errorf("many others ask for lists: ask again soon: %w", err)
+	}
+	defer c.turns.give()
+	return fmt.Sprintf(`"%x"`, s.Version(prefix)), nil
 }
 
 // snapshot is the cache. When that is too old, or shows no single moment, each request has a
@@ -85,15 +116,6 @@ func (c *configSite) snapshot(r *http.Request) (s configstore.Snapshot, done fun
 		done()
 	}
 	return s, done, err
-}
-
-// versionOf is the ETag of a list.
-func versionOf(s configstore.Snapshot, prefix string) string {
-	h := fnv.New64a()
-	for e := range s.All(prefix) {
-		fmt.Fprintf(h, "%s %d\n", e.Key, e.Index)
-	}
-	return fmt.Sprintf(`"%x"`, h.Sum64())
 }
 
 // listPiece is how much of a value is encoded at one time: what a list costs in memory while its

@@ -54,8 +54,9 @@
 //     Options.ConfigWaits requests wait for a change of the configuration, Options.Followers
 //     follow the events, and 8 wait for a plan. Others get 503. Lists of items, of events (also
 //     for those who follow them) and of the configuration are made in turns, on half of the
-//     processors. Where the cache does not do, Consul is asked for 16 values at one time, and
-//     others wait.
+//     processors. So is the version of a list of the configuration found out, once at each change
+//     for all who wait for another one. Where the cache does not do, Consul is asked for 16 values
+//     at one time, and others wait.
 //  7. Who follows the events hears each one that is in the log, and with Last-Event-ID goes on
 //     where it was; those of one transaction may come twice then. Nothing is queued for a slow
 //     client.
