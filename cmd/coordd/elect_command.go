@@ -74,7 +74,16 @@ func (r *commandRunner) runGuard(ctx context.Context, group *sync.WaitGroup) err
 	if err != nil {
 		return err
 	}
-	signal.Notify(r.signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	pass := func() {
+		select {
+		case r.signals <- syscall.SIGHUP:
+		default: // as signal.Notify does
+		}
+	}
+	onHangup.Store(&pass)
+	if others := heeded(syscall.SIGUSR1, syscall.SIGUSR2); len(others) > 0 { // none would be all
+		signal.Notify(r.signals, others...)
+	}
 	group.Go(func() {
 		defer signal.Stop(r.signals)
 		_ = tree.Run(ctx) // the tree logs what did not stop

@@ -7,7 +7,8 @@
 //     standard error. Bad usage writes nothing anywhere.
 //  2. SIGINT, SIGTERM or SIGHUP (but for coordd elect, which passes SIGHUP on to its command, and
 //     for a member with a settings file, which reloads it) stops cleanly; a second SIGINT or
-//     SIGTERM at once, with SIGKILL for what commands there are.
+//     SIGTERM at once, with SIGKILL for what commands there are. A SIGHUP or SIGINT that is ignored
+//     when coordd starts, as under nohup and of a script's background job, stays ignored.
 //  3. Every flag can be given as an environment variable, but for those of coordd elect that are
 //     orders, and in a settings file; the flag wins, and the variable over the file.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as
@@ -30,6 +31,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -49,7 +51,7 @@ func start() int {
 		os.Args = append(os.Args[:1], os.Args[2:]...)
 		endWithParent()
 	}
-	ctx, stop := signals(len(os.Args) < 2 || os.Args[1] != "elect")
+	ctx, stop := signals()
 	defer stop()
 	code := run(ctx, surroundings{
 		args: os.Args[1:], env: os.LookupEnv, environ: os.Environ(),
@@ -89,27 +91,36 @@ type surroundings struct {
 // wish: timeout(1), and some service managers, signal a process and then its group.
 const sameSignal = 50 * time.Millisecond
 
-// signals returns a context that ends with the first SIGINT or SIGTERM, or with SIGHUP if hangup
-// says so, nohup does not, and onHangup has no other use for it. The second one ends the process,
-// and its commands first. SIGHUP is no second one: a terminal that closes sends it more than once.
-func signals(hangup bool) (context.Context, context.CancelFunc) {
+// heeded are the signals among these that are not ignored: a shell ignores SIGINT for what it runs
+// in the background of a script, and nohup ignores SIGHUP. Whoever listens to one ends that.
+func heeded(all ...os.Signal) []os.Signal { return slices.DeleteFunc(all, signal.Ignored) }
+
+// otherUse tells whether a signal is a SIGHUP that something has a use for, which has it then.
+func otherUse(s os.Signal) bool {
+	use := onHangup.Load()
+	if s != syscall.SIGHUP || use == nil {
+		return false
+	}
+	(*use)()
+	return true
+}
+
+// signals returns a context that ends with the first SIGINT, SIGTERM, or SIGHUP that onHangup has
+// no other use for. The second one ends the process, and its commands first. SIGHUP is no second
+// one: a terminal that closes sends it more than once.
+func signals() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := make(chan os.Signal, 2)
-	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM)
-	if hangup && !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(c, syscall.SIGHUP)
-	}
+	signal.Notify(c, append(heeded(syscall.SIGINT, syscall.SIGHUP), syscall.SIGTERM)...)
 	done := make(chan struct{})
 	go func() {
 		for begun := false; !begun; {
 			select {
 			case s := <-c:
-				if ask := onHangup.Load(); s == syscall.SIGHUP && ask != nil {
-					(*ask)()
-					continue
+				if !otherUse(s) {
+					cancel()
+					begun = true
 				}
-				cancel()
-				begun = true
 			case <-done:
 				return
 			}
@@ -122,7 +133,7 @@ func signals(hangup bool) (context.Context, context.CancelFunc) {
 			case <-done:
 				return
 			}
-			if s != syscall.SIGHUP && time.Since(first) > sameSignal {
+			if !otherUse(s) && s != syscall.SIGHUP && time.Since(first) > sameSignal {
 				forced.Store(true)
 				if kill := atOnce.Load(); kill != nil {
 					(*kill)()

@@ -27,10 +27,13 @@ func TestMain(m *testing.M) {
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
-	// Under nohup a hangup is ignored, by what this process starts as well, and the scripts hang up
-	// on coordd. What a process listens to is not ignored in its children.
-	if signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	// Under nohup a hangup is ignored, by what this process starts as well, and in the background of
+	// a script SIGINT is. The scripts send coordd both. What a process listens to is not ignored in
+	// its children.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	code := l.m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {

@@ -38,10 +38,12 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	// Under nohup the programs would inherit that SIGHUP is ignored. A caught signal is not
-	// inherited.
-	if signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	// Under nohup the programs would inherit that SIGHUP is ignored, and in the background of a
+	// script SIGINT. A caught signal is not inherited.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	// Most of the time here is waiting for a lease or a session to end. With 64 at once two cores
 	// have so many processes to start and to end that Consul does not answer within its 3 s; with
