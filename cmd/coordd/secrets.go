@@ -17,15 +17,19 @@ var harmless = []string{
 	"CONSUL_PARTITION", "CONSUL_DATACENTER",
 }
 
+// credentials is where systemd tells a service that its LoadCredential= files are. Files of root's
+// lie there in the clear, such as the token of --http.
+const credentials = "CREDENTIALS_DIRECTORY"
+
 // variableName is what a shell takes for the name of a variable: no pattern is one.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // secretFlags names the flag that lets variables through to commands.
 func secretFlags(f *pflag.FlagSet, pass *[]string) {
 	f.StringSliceVar(pass, "pass-env", nil,
-		"Variables that the command gets although they open Consul: `names`, such as "+
-			"CONSUL_HTTP_TOKEN. Without it the command gets neither tokens and passwords nor the "+
-			"path of a key.")
+		"Variables that the command gets although they open Consul or say where secrets are: "+
+			"`names`, such as CONSUL_HTTP_TOKEN. Without it the command gets neither tokens and "+
+			"passwords nor the path of a key, nor systemd's "+credentials+".")
 }
 
 // secrets lists the variables of an environment that commands do not get: the command may be
@@ -52,6 +56,8 @@ func secrets(environ, pass []string) ([]string, error) {
 // secret goes by the name; an address is one when it holds a password.
 func secret(name, value string) bool {
 	switch {
+	case name == credentials:
+		return true
 	case strings.HasPrefix(name, "CONSUL_") && !slices.Contains(harmless, name):
 		return true
 	case strings.HasPrefix(name, "COORDD_") &&
