@@ -5,14 +5,32 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
-	"github.com/coordd/coordd/internal/printable"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 // completeLimit is how long a shell waits for Consul to complete a word.
 const completeLimit = 2 * time.Second
+
+// completable keeps the ids that a shell may put on a command line. Whoever runs a member names it
+// and items as it likes, and the shells' scripts put the beginning that several candidates share on
+// the line as it is: Enter would carry out what is in "$(...)". What is left out is typed, in
+// quotes.
+func completable(ids []string) []string {
+	return slices.DeleteFunc(ids, func(id string) bool {
+		return strings.ContainsFunc(id, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) &&
+				!strings.ContainsRune("-_.,:/@%+=", r)
+		}) || strings.HasPrefix(id, "-") || // a flag
+			strings.HasPrefix(id, "=") || // to zsh, a program
+			strings.HasPrefix(id, advice)
+	})
+}
+
+// advice is what candidates begin with that cobra's scripts print as advice of the tool's own.
+const advice = "_activeHelp_"
 
 // completeMany completes any number of ids of one kind.
 func (a *app) completeMany(s *serviceFlags, what string) cobra.CompletionFunc {
@@ -36,7 +54,8 @@ func (a *app) completeEither(s *serviceFlags) cobra.CompletionFunc {
 }
 
 // completeIDs completes the ids of items and members that a command takes, in the order in which
-// what names them. Without Consul there is nothing to complete.
+// what names them, but for those that a shell would act on. Without Consul there is nothing to
+// complete.
 func (a *app) completeIDs(s *serviceFlags, what string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string,
 		cobra.ShellCompDirective) {
@@ -62,13 +81,7 @@ func (a *app) completeIDs(s *serviceFlags, what string) cobra.CompletionFunc {
 		if err != nil {
 			return nil, none
 		}
-		shown := ids[:0]
-		for _, id := range ids {
-			if !strings.ContainsFunc(id, printable.Hidden) {
-				shown = append(shown, id)
-			}
-		}
-		return shown, none
+		return completable(ids), none
 	}
 }
 
@@ -110,7 +123,5 @@ func (a *app) services(cmd *cobra.Command, _ []string, _ string) ([]string,
 	if err != nil {
 		return nil, none
 	}
-	return slices.DeleteFunc(names, func(name string) bool {
-		return strings.ContainsFunc(name, printable.Hidden)
-	}), none
+	return completable(names), none
 }
