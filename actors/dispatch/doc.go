@@ -50,9 +50,10 @@
 //     of Config.Trusted.
 //
 // Not guaranteed: that the owner still owns the item when the request arrives; the token is there
-// for that. Nor is a request or an upgraded connection ended when its item moves: the service ends
-// it when it gives the item up. Request trailers are not passed on, and neither is HTTP/2 to the
-// members: so there is no gRPC, and a client that begins in HTTP/2 without TLS (h2c) is refused
+// for that. A network that only this host reaches, such as that of its containers, is sent to as
+// any other is. A request or an upgraded connection is not ended when its item moves: the service
+// ends it when it gives the item up. Request trailers are not passed on, and neither is HTTP/2 to
+// the members: so there is no gRPC, and a client that begins in HTTP/2 without TLS (h2c) is refused
 // with 505. There is no login and no TLS: put the handler behind what has them. What net/http has
 // to say of a service that speaks unasked goes to Go's standard log, and while its writer waits
 // (log.SetOutput), so may all requests; coordd's own does not.

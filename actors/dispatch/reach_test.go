@@ -153,7 +153,7 @@ func TestNoAddressOfACloudsMetadataIsReachedHoweverItIsWritten(t *testing.T) {
 	}
 	for _, host := range []string{
 		"10.0.0.7", "192.168.1.1", "100.64.0.1", "192.0.2.1", "8.8.8.8", "fd00::1", "2001:db8::1",
-		"64:ff9b::8.8.8.8",
+		"64:ff9b::8.8.8.8", "172.17.0.2",
 	} {
 		at := net.JoinHostPort(host, "80")
 		if err := (&dispatch.Reach{}).Check(t.Context(), "member.example:80", at); err != nil {
