@@ -22,11 +22,8 @@ type consulWriter struct {
 	opened   *openLog  // the log whose marker was claimed
 	failedAt time.Time // when a try last got no answer from Consul
 	cached   uint64    // the index of the cache when the last try was sent
+	denials  denials
 }
-
-// deniedPause is the time between two tries of a denied write that is in the log. It works only
-// after someone has granted the permission.
-const deniedPause = 5 * time.Second
 
 func (a *consulWriter) run(ctx context.Context) error {
 	if opened := a.openLog.Load(); a.opened != opened {
@@ -107,12 +104,15 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 	}
 	// Consul must not apply a write after its caller was told that it is refused. So all tries
 	// that are still under way are made void first.
+	sealed := false // they were, the last time
 	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
 		if !j.maybeApplied || o.err == nil || errors.Is(o.err, ErrUnreachable) ||
 			mutations.Broken("unsealed") {
 			return o, own, true
 		}
-		switch err := a.fence(ctx, j, ladder); {
+		err := a.fence(ctx, j, ladder)
+		sealed = err == nil
+		switch {
 		case permanent(err) && permanent(o.err) && !j.unknown:
 			// Nothing was written, unless a copy of the request arrives after the token was granted
 			// more. No more can be known.
@@ -212,14 +212,18 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			j.maybeApplied = true // a proxy may have said so, and let a copy through
 			return refuse(err)
 		case errors.Is(err, store.ErrDenied):
-			if j.awaited() || !j.logged {
-				j.maybeApplied = true // a copy may arrive after the token was granted more
-				o, own, told := refuse(err)
-				if !told || o.err == nil || j.awaited() || !j.logged {
-					return o, own, told
-				}
-				// The caller has been told meanwhile that the write is in the log.
+			j.maybeApplied = true // a copy may arrive after the token was granted more
+			o, own, told := refuse(err)
+			if !told || o.err == nil || j.awaited() || !j.logged {
+				return o, own, told
 			}
+			// The caller has been told that the write is in the log. If the token may write the
+			// marker, it lacks this write's keys, and others need not wait for long.
+			if sealed && a.denials.add(time.Now()) {
+				o.err = givenUp(o.err)
+				return o, own, true
+			}
+			a.denied.Set(denial{seq: j.seq, err: err})
 			a.store.Failed("config write", err, deniedPause)
 			wait = deniedPause
 		default:

@@ -37,8 +37,12 @@
 //     anew with what waits at the next write.
 //  8. Queue and log are bounded: [ErrFull]. No call outlasts its context, or the store
 //     ([ErrStopped]). A write that cannot be decided holds up only those behind it, and only in
-//     three cases: Consul does not answer; Consul denies a write that is in the log and whose
-//     caller has gone; the log's disk does not accept the record of a refusal.
+//     three cases: Consul does not answer; Consul denies the marker; the log's disk does not accept
+//     the record of a refusal. A write in the log whose caller has gone, and which is denied though
+//     the marker is not, is tried again for [DeniedLimit] and holds up those behind it meanwhile
+//     ([Queue].Denied). If it is granted by then, it is applied. Otherwise it is refused, and
+//     reported and kept as under rule 6. The limit counts for all of them together: a write that is
+//     denied later, and less than DeniedLimit after another denial, is refused at once.
 //  9. Keys and values have the layout of the system before this one; nothing is added below
 //     config_data/ but the key root, by the first store that ever starts, and again when somebody
 //     has deleted it.
@@ -56,6 +60,6 @@
 // both while a copy of it is under way.
 //
 // Each file is one actor or one of its decisions: watcher; cache_updater with snapshot; write_queue
-// with job_queue, record and refusals; consul_writer with marker and sweep; log_opener; pulse;
-// initialiser. tree.go wires the actors, store.go has the calls.
+// with job_queue, record and refusals; consul_writer with marker, denied and sweep; log_opener;
+// pulse; initialiser. tree.go wires the actors, store.go has the calls.
 package configstore

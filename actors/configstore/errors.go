@@ -18,7 +18,7 @@ var (
 	// ErrFull is returned when the queue or its log has no room. The write was not taken in.
 	ErrFull = wal.ErrFull
 	// ErrPending is returned when the caller's context ended and the write is in the log: it will
-	// be written when Consul answers, or reported as a conflict.
+	// be written when Consul answers, or reported as refused: see [Queue].
 	ErrPending = errors.New("logged, and not yet in Consul")
 	// ErrTaken is returned when another process writes under this store's name, or with its log.
 	ErrTaken = errors.New("another process writes here")

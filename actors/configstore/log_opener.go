@@ -22,6 +22,7 @@ func (a *logOpener) run(ctx context.Context) error {
 		return supervisor.Escalate(fmt.Errorf("%w: %w", ErrLog, err))
 	}
 	a.claim.Set(claim{}) // write numbers may begin anew, so the writer reads the marker first
+	a.denied.Set(denial{})
 	a.openLog.Store(opened)
 	(&writeQueue{shared: a.shared}).publish(opened) // what the log holds waits from now on
 	if a.lifetime.Load().ctx.Err() != nil {

@@ -108,8 +108,9 @@ func TestAWriteThatWasAppliedWhenItsProcessDiedIsNotAppliedAgain(t *testing.T) {
 	})
 }
 
-// Sealing a denied write may take long. Its caller has left by then, and counts on the log.
-func TestALoggedWriteThatIsDeniedWhenItsCallerLeavesIsTriedUntilItIsGranted(t *testing.T) {
+// Sealing a denied write may take long. Its caller has left by then, and counts on the log. The
+// marker is denied as well, so there is no limit.
+func TestALoggedWriteThatIsDeniedWithTheMarkerIsTriedUntilItIsGranted(t *testing.T) {
 	type odd = transport.Func
 	for _, c := range []struct {
 		what  string

@@ -27,7 +27,8 @@ type unsavedRefusal struct {
 	reported bool
 }
 
-// Conflict is a write that was not applied and whose caller had gone.
+// Conflict is a write that was not applied and whose caller had gone: others had changed its keys,
+// or it was denied for [DeniedLimit].
 type Conflict struct {
 	Write uint64    `json:"write"`
 	Taken time.Time `json:"taken"` // when it was taken in

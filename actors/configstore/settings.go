@@ -31,6 +31,10 @@ const (
 	// MaxTxnKeys is how many keys one transaction may be about: Consul takes 128 operations, one is
 	// the marker's, and a delete with a condition takes two.
 	MaxTxnKeys = 63
+	// DeniedLimit is how long a write in the log whose caller has gone is tried again when Consul
+	// denies it, although the token may write the marker. Then it is refused: see rule 8 of the
+	// package. An agent takes up to 30 s by default to see what was granted.
+	DeniedLimit = time.Minute
 )
 
 // Config says what a [Store] is. Service is required.

@@ -307,7 +307,8 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 //
 //   - [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: the write is never applied.
 //   - [ErrConflict]: the write had to wait and another came first; it is never applied.
-//   - [ErrPending], with the context's error: the write is in the log and will be applied.
+//   - [ErrPending], with the context's error: the write is in the log and will be applied, or be
+//     reported as refused: see [Queue].
 //   - [ErrLog]: the disk refused the write; it is never applied.
 //   - [ErrLog] with [ErrUncertain]: the disk may hold it; if so, it is sent when the log is opened
 //     again.

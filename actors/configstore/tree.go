@@ -29,10 +29,11 @@ type shared struct {
 	confirmedAt *messages.State[time.Time]
 	// writer: what was confirmed before then does not count
 	invalidatedAt *messages.State[time.Time]
-	polls         store.Polls            // the watcher's
-	readTime      atomic.Int64           // nanoseconds that the last whole read took
-	queue         *messages.State[Queue] // write queue
-	claim         *messages.State[claim] // writer
+	polls         store.Polls             // the watcher's
+	readTime      atomic.Int64            // nanoseconds that the last whole read took
+	queue         *messages.State[Queue]  // write queue
+	claim         *messages.State[claim]  // writer
+	denied        *messages.State[denial] // writer
 	origin        *messages.State[Origin]
 
 	// Commands.
@@ -77,6 +78,7 @@ func newShared(c Config, s *protocol.Store, log *slog.Logger) *shared {
 		load:        messages.NewState(Load{}),
 		confirmedAt: messages.NewState(time.Time{}), invalidatedAt: messages.NewState(time.Time{}),
 		queue: messages.NewState(Queue{}), claim: messages.NewState(claim{}),
+		denied: messages.NewState(denial{}),
 		origin: messages.NewState(OriginUnknown),
 		writes: messages.NewMailbox[submission, receipt](), nextWrite: messages.NewMailbox[struct{},
 			job](),

@@ -30,6 +30,8 @@ type Queue struct {
 	Logged  int       // how many of them are on the disk
 	Bytes   int       // about how much memory they take
 	Oldest  time.Time // when the first of them was taken in; zero: none waits
+	// Denied: Consul has denied the first of them, which is tried again ([DeniedLimit]).
+	Denied error
 	// Conflicts are the newest of the writes that were refused when nobody waited for
 	// them; Refused is how many there were since the start.
 	Conflicts []Conflict
@@ -67,7 +69,7 @@ const batchSize = 64
 
 func (a *writeQueue) run(ctx context.Context) error {
 	b := a.openLog.Load()
-	claims := a.claim.Subscribe()
+	claims, denials := a.claim.Subscribe(), a.denied.Subscribe()
 	defer func() {
 		if ctx.Err() != nil {
 			a.answerAll(b, ErrStopped)
@@ -95,6 +97,8 @@ func (a *writeQueue) run(ctx context.Context) error {
 			return nil
 		case <-claims.Changed():
 			a.takeClaim(b, claims.Take())
+		case <-denials.Changed():
+			denials.Take() // to be published
 		case r := <-writes:
 			if err := a.accept(ctx, b, writesIn.Requests(), r); err != nil {
 				return err
@@ -384,6 +388,9 @@ func (a *writeQueue) publish(b *openLog) {
 	}
 	if q.Waiting > 0 {
 		q.Oldest = b.queue.jobs[0].taken
+		if d := a.denied.Get(); d.seq == b.queue.jobs[0].seq {
+			q.Denied = d.err
+		}
 	}
 	a.queue.Set(q)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,8 @@ bytes, at most 380 KiB; an empty value is a value.
 What is said here of a log (--config-log DIR): a write is put into it, on the disk, before it is
 sent to Consul. When the command is killed, or Consul goes away, the next command with the same
 DIR sends it: in order, once, and only if nobody else has changed the key meanwhile. If someone
-has, that is said, and the write is kept in DIR/conflicts.`,
+has, that is said, and the write is kept in DIR/conflicts; so it is if Consul denies the write for
+a minute, in which those behind it wait.`,
 		Example: `  coordd config put limits/rate 50
   coordd config get limits/rate
   coordd config export > config.jsonl`,
@@ -47,7 +49,7 @@ func (w *writeFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.log, "config-log", "",
 		"The `directory` of a log of writes: what is in it survives a crash, and is sent by the "+
 			"next command that names it.")
-	cmd.Flags().DurationVar(&w.wait, "wait", 30*time.Second,
+	cmd.Flags().DurationVar(&w.wait, "wait", cmp.Or(w.wait, 30*time.Second),
 		"How `long` to wait for Consul at the most.")
 }
 
@@ -377,13 +379,14 @@ the last may be seen.`,
 }
 
 func (a *app) configReplay(s *serviceFlags) *cobra.Command {
-	var w writeFlags
+	w := writeFlags{wait: configstore.DeniedLimit + time.Minute}
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Send what is left in a log of writes",
 		Long: `Sends the writes that are left in a log (--config-log DIR) to Consul, in order, and
 ends when none is left. Those that were refused, because someone else has changed their keys
-meanwhile, are named, the newest 20 of them, and the exit code is 1. DIR/conflicts has all.`,
+meanwhile or because Consul has denied them for a minute, are named, the newest 20 of them, and
+the exit code is 1. DIR/conflicts has all.`,
 		Example: "  coordd config replay --config-log /var/lib/coordd/config",
 		Args:    noArguments,
 	}
@@ -396,8 +399,11 @@ meanwhile, are named, the newest 20 of them, and the exit code is 1. DIR/conflic
 				return q.Ready && q.Waiting == 0 || q.Err != nil
 			})
 			if err != nil {
-				left := c.Queue().Get().Waiting
-				return fmt.Errorf("%s left in the log: %w", count(left, "write"), err)
+				q := c.Queue().Get()
+				if q.Denied != nil {
+					err = fmt.Errorf("%w; the first of them is denied: %w", err, q.Denied)
+				}
+				return fmt.Errorf("%s left in the log: %w", count(q.Waiting, "write"), err)
 			}
 			return q.Err
 		})

@@ -67,6 +67,26 @@ func TestAReplayThatRunsOutOfTimeTellsHowManyWritesAreLeft(t *testing.T) {
 	}
 }
 
+func TestAReplayThatRunsOutOfTimeSaysThatAWriteIsDenied(t *testing.T) {
+	consul := devconsul.New(devconsul.Config{})
+	defer consul.Close()
+	dir := leaveWrites(t, consul, 3)
+	aimed := transport.TxnWith("config_data/k")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if aimed(r) {
+			http.Error(w, "Permission denied", http.StatusForbidden)
+			return
+		}
+		consul.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	said, code := replay(t, server.URL, dir, "--wait", "1s")
+	if code == 0 || !strings.Contains(said, "3 writes left in the log") ||
+		!strings.Contains(said, "the first of them is denied") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+}
+
 // leaveWrites leaves writes in a log that a process without Consul has taken in.
 func leaveWrites(t *testing.T, consul *devconsul.Server, writes int) (dir string) {
 	t.Helper()
