@@ -136,7 +136,8 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 		if j.seq <= a.marker.Seq {
 			return a.alreadyApplied(ctx, j)
 		}
-		if a.marker.lost && j.sent() && j.creates() {
+		// A marker that only strangers delete is hardly ever lost, and then a Put goes on.
+		if a.marker.lost && j.sent() && (j.creates() || a.mayBeSwept()) {
 			return refuse(a.unknownOutcome(j))
 		}
 		if !j.awaited() {

@@ -56,6 +56,8 @@
 // know what the write is based on. Consul restored from a snapshot has forgotten writes that were
 // acknowledged. Where the marker was deleted, overwritten or restored while a write with a
 // condition was under way, nobody can tell whether it was applied: [ErrUnreachable], never success.
+// So it is with every write of a store without Config.Owner and without a log whose process was
+// suspended over the write for a month (of [CommandOwner]: a day).
 // A write that was denied stays so, unless the token may not write the marker either and is granted
 // both while a copy of it is under way.
 //

@@ -19,7 +19,7 @@ type marker struct {
 	term  uint64 // Config.Term when that was seen
 	seen  uint64 // the marker's index when that was seen
 	swept bool   // the markers of killed commands were looked for
-	lost  bool   // a stranger deleted it: the outcome of earlier writes is unknown
+	lost  bool   // another deleted it: the outcome of earlier writes is unknown
 }
 
 // claim says whether this store can write.
@@ -32,11 +32,17 @@ type claim struct {
 
 func (a *consulWriter) markerKey() string { return a.keys.ConfigMarker(a.openLog.Load().id) }
 
+// mayBeSwept tells whether others may delete this store's marker while it lives.
+func (a *consulWriter) mayBeSwept() bool {
+	_, ok := nameless(a.openLog.Load().id)
+	return ok
+}
+
 func (m *marker) set(v protocol.Marker, index uint64) { m.Marker, m.index = v, index }
 
 // afterWrite is the marker's value once write seq has been applied.
 func (m *marker) afterWrite(seq uint64) protocol.Marker {
-	return protocol.Marker{Seq: seq, Claim: m.Claim, By: m.By, Since: m.Since}
+	return protocol.Marker{Seq: seq, Claim: m.Claim, By: m.By, Since: time.Now().Unix()}
 }
 
 // lastWriteIndex is the index of the last write that was applied.
@@ -170,8 +176,12 @@ func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error)
 		a.marker.set(m, index)
 		return true, nil
 	case index == 0:
-		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
-			"leave keys below config_log/ alone")
+		if a.mayBeSwept() {
+			a.log.Info("config-marker-restored", "key", a.markerKey())
+		} else {
+			a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
+				"leave keys below config_log/ alone")
+		}
 		a.marker.lost, a.marker.index = true, 0
 		a.invalidate()
 		a.marker.index, err = a.makeMarker(ctx)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,42 +259,5 @@ func TestAStopWithoutConsulLeavesNoMarkerForGood(t *testing.T) {
 			}
 			r.expect("k", r.raw("config_data/k"), "2")
 		}
-	})
-}
-
-func TestMarkersOfKilledCommandsAreCollected(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		markers := func() string {
-			keys, _, err := r.consul.Client().KV().Keys("service/demo/config_log/", "", nil)
-			must(t, err)
-			return strings.ReplaceAll(strings.Join(keys, " "), "service/demo/config_log/", "")
-		}
-		// A writer makes its marker, and sweeps, beside the loading that ready waits for.
-		writer := func(name string) *host {
-			h := r.start(func(c *configstore.Config) { c.Owner = name }).ready()
-			synctest.Wait()
-			return h
-		}
-		writer("m-killed").kill() // a member's may come back
-		lives := writer("once-lives")
-		lives.net.Cut(errors.New("suspended"))
-		lives.cancel()
-		<-lives.done
-		elsewhere := writer("once-elsewhere")
-		elsewhere.kill()
-		r.forget(elsewhere)
-		writer("once-killed").kill()
-		r.stranger("config_log/late", `{"n":0,"claim":0,"by":{},"t":1}`) // made by a late request
-		r.stranger("config_log/starts", fmt.Sprintf(`{"n":0,"claim":0,"by":{},"t":%d}`,
-			time.Now().Unix()))
-		r.stranger("config_log/strange", "garbage")
-		r.expect("before", markers(),
-			"late m-killed once-elsewhere once-killed once-lives starts strange")
-		s := writer("once-next")
-		r.expect("after", markers(), "m-killed once-elsewhere once-lives once-next starts strange")
-		s.stop()
-		time.Sleep(25 * time.Hour)
-		writer("m-next")
-		r.expect("a day later", markers(), "m-killed m-next once-lives strange")
 	})
 }

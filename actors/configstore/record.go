@@ -102,8 +102,7 @@ func (r record) job() (*job, error) {
 
 // firstRecord begins a log. Its id is unique, so no two logs share a marker.
 func firstRecord(owner, service string) record {
-	return record{Version: recordVersion, ID: owner + "-" + newInstance(), Service: service,
-		Next: 1}
+	return record{Version: recordVersion, ID: logName(owner), Service: service, Next: 1}
 }
 
 // replayLog reads a log into an empty queue, and the refused writes that are not over into r. A new

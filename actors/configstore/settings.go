@@ -105,7 +105,7 @@ func (c Config) Validate() error {
 	if _, err := protocol.KeysOf(c.Service); err != nil {
 		errs = append(errs, err)
 	}
-	if c.Owner != "" {
+	if _, ok := nameless(c.Owner); !ok && c.Owner != "" {
 		if err := protocol.CheckID("config store's owner", c.Owner); err != nil {
 			errs = append(errs, err)
 		}
@@ -127,7 +127,7 @@ func (c Config) Validate() error {
 
 func (c Config) withDefaults() Config {
 	if c.Owner == "" {
-		c.Owner = namelessOwner + newInstance()
+		c.Owner = namelessKind + "/" + newInstance()
 	}
 	c.MaxPending = cmp.Or(c.MaxPending, DefaultMaxPending)
 	c.MaxAge = cmp.Or(c.MaxAge, DefaultMaxAge)
@@ -148,8 +148,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// instanceBytes is the length of a random number that no other process draws.
+const instanceBytes = 8
+
 func newInstance() string {
-	var b [8]byte
+	var b [instanceBytes]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }

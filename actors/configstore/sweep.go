@@ -2,6 +2,7 @@ package configstore
 
 import (
 	"context"
+	"encoding/hex"
 	"strings"
 	"time"
 
@@ -9,26 +10,51 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// The prefixes of names that are given to writers without one: to commands and to all others.
+// Names of writers that have none of their own: a kind, a slash and a random number. No id holds a
+// slash, and no name of a log does. So a marker of such a name is needed by the process that made
+// it, and by no other.
 const (
-	commandPrefix = "once-"
-	namelessOwner = "anon-"
+	commandKind  = "command"  // it writes and ends
+	namelessKind = "nameless" // any other
 )
 
 // CommandOwner returns a name for a command that writes and ends. If it is killed, others delete
 // its marker.
-func CommandOwner() string { return commandPrefix + newInstance() }
+func CommandOwner() string { return commandKind + "/" + newInstance() }
 
-// The ages are compared by the clocks of two hosts. They are longer than a command runs, and than
-// it takes to begin to write.
+// nameless tells whether a writer has no name of its own, and of which kind it is.
+func nameless(writer string) (kind string, ok bool) {
+	kind, number, _ := strings.Cut(writer, "/")
+	random, err := hex.DecodeString(number)
+	return kind, (kind == commandKind || kind == namelessKind) && err == nil &&
+		len(random) == instanceBytes
+}
+
+// logName returns a name for a log, which no other log has.
+func logName(owner string) string {
+	if kind, ok := nameless(owner); ok {
+		owner = kind
+	}
+	return owner + "-" + newInstance()
+}
+
+// The ages count from the last write of a marker's holder, by the clocks of two hosts. They are
+// longer than a command runs, than a host without a name usually pauses between two writes, and
+// than it takes to begin to write.
 const (
-	commandLifetime = 24 * time.Hour
-	startupTime     = time.Minute
+	commandLifetime  = 24 * time.Hour
+	namelessLifetime = 30 * 24 * time.Hour
+	startupTime      = time.Minute
 )
 
-// sweep deletes markers that nobody needs, once in a process: those of writers without a name of
-// their own that were killed on this host, those of commands of a day ago, and those that a late
-// request has made. A live writer whose marker is deleted goes on: see [consulWriter.rereadMarker].
+// sweep deletes markers that nobody needs, once in a process: those of writers without a name that
+// were killed on this host, those of writers without a name that wrote last long ago, and those
+// that a late request has made. Markers that commits before this form named, once-NUMBER and
+// anon-NUMBER, stay: a member or a log may have such a name.
+//
+// A holder may be suspended for longer than any age, and go on. It then makes its marker anew: see
+// [consulWriter.rereadMarker]. A write of its whose answer was lost is not repeated. Its caller is
+// told that nobody knows whether it was applied: see [consulWriter.execute].
 func (a *consulWriter) sweep(ctx context.Context) {
 	if a.marker.swept {
 		return
@@ -56,13 +82,12 @@ func (a *consulWriter) sweep(ctx context.Context) {
 // unneeded tells whether nobody needs a marker any more. The marker of a writer with a name is
 // needed by its next process or its log.
 func (a *consulWriter) unneeded(writer string, m protocol.Marker) bool {
-	command, age := strings.HasPrefix(writer, commandPrefix), time.Since(time.Unix(m.Since, 0))
-	switch {
-	case m == protocol.Marker{Since: m.Since}:
+	age := time.Since(time.Unix(m.Since, 0))
+	if (m == protocol.Marker{Since: m.Since}) {
 		return age > startupTime
-	case !command && !strings.HasPrefix(writer, namelessOwner):
-		return false
-	case strings.Count(writer, "-") > 1: // of a log
+	}
+	kind, ok := nameless(writer)
+	if !ok {
 		return false
 	}
 	switch a.Liveness(m.By) {
@@ -71,5 +96,9 @@ func (a *consulWriter) unneeded(writer string, m protocol.Marker) bool {
 	case protocol.Alive:
 		return false
 	}
-	return command && m.Since != 0 && age > commandLifetime
+	limit := namelessLifetime
+	if kind == commandKind {
+		limit = commandLifetime
+	}
+	return m.Since != 0 && age > limit
 }

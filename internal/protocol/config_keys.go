@@ -56,7 +56,7 @@ type Marker struct {
 	Claim uint64  `json:"claim"`        // raised whenever a process begins to write
 	By    Process `json:"by"`           // that process
 	Round uint64  `json:"r,omitempty"`  // raised to outdate what is under way, between two writes
-	Since int64   `json:"t,omitempty"`  // when that process began to write, in Unix seconds
+	Since int64   `json:"t,omitempty"`  // when that process last wrote or claimed it, in Unix seconds
 }
 
 // Encode returns the JSON form.
