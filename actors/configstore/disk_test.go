@@ -275,6 +275,44 @@ func TestTheNameOfTheFileOfRefusedWritesIsOnTheDiskAsWell(t *testing.T) {
 	})
 }
 
+// What is in a file that was moved away, or that others may replace, counts as lost.
+func TestARefusedWriteIsKeptInTheFileThatItsPathLeadsTo(t *testing.T) {
+	dir, away := t.TempDir(), t.TempDir()
+	conflicts := filepath.Join(dir, "conflicts")
+	run(t, func(t *testing.T, r *rig) {
+		var moved atomic.Bool
+		s := r.start(logged(dir), configstore.WithSync(func(f *os.File) error {
+			err := f.Sync()
+			if f.Name() == conflicts && moved.CompareAndSwap(false, true) {
+				err = errors.Join(err, os.Rename(conflicts, filepath.Join(away, "conflicts")))
+			}
+			return err
+		})).ready()
+		s.put("k", "0")
+		r.conflicted(s, "1")
+		r.expect("it was moved away", moved.Load(), true)
+		kept := func() string {
+			b, _ := os.ReadFile(conflicts)
+			return string(b)
+		}
+		time.Sleep(time.Minute)
+		value := func(v string) string { return base64.StdEncoding.EncodeToString([]byte(v)) }
+		if !strings.Contains(kept(), value("1")) {
+			t.Errorf("the file has %q", kept())
+		}
+		must(t, os.Remove(conflicts))
+		must(t, os.Chmod(dir, 0o777))
+		r.conflicted(s, "2")
+		time.Sleep(time.Minute)
+		r.expect("in a directory that others may write to", kept(), "")
+		must(t, os.Chmod(dir, 0o700))
+		time.Sleep(time.Minute)
+		if !strings.Contains(kept(), value("2")) {
+			t.Errorf("the file has %q", kept())
+		}
+	})
+}
+
 func TestARefusalIsOnTheDiskBeforeItIsTold(t *testing.T) {
 	dir := t.TempDir()
 	run(t, func(t *testing.T, r *rig) {

@@ -3,6 +3,7 @@ package configstore
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -56,7 +57,8 @@ func (r *refusals) count(u *unsavedRefusal) {
 }
 
 // save appends a write with its values to the file, for an operator to read. It is one line of
-// JSON, written whole or not at all.
+// JSON, written whole or not at all. The file and its directory are looked at as those of the log
+// are: a line in a file that was moved away meanwhile is written again, into the one at the path.
 func (r *refusals) save(u *unsavedRefusal) (err error) {
 	if r.file == "" {
 		return nil
@@ -67,6 +69,10 @@ func (r *refusals) save(u *unsavedRefusal) (err error) {
 	}{u.conflict(), u.job.record()})
 	if err != nil {
 		return err
+	}
+	dir := filepath.Dir(r.file)
+	if err := wal.CheckDir(dir); err != nil {
+		return fmt.Errorf("log directory %s: %w", dir, err)
 	}
 	f, err := wal.OpenFile(r.file, os.O_CREATE|os.O_RDWR)
 	if err != nil {
@@ -90,10 +96,10 @@ func (r *refusals) save(u *unsavedRefusal) (err error) {
 		err = r.sync(f)
 	}
 	if err == nil { // each time: somebody may have moved the file away
-		err = wal.SyncDir(filepath.Dir(r.file), r.sync)
+		err = wal.SyncDir(dir, r.sync)
 	}
 	if err != nil {
 		return errors.Join(err, f.Truncate(size))
 	}
-	return nil
+	return wal.CheckInPlace(f, r.file)
 }

@@ -15,9 +15,9 @@ const cautious = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 func isLink(err error) bool { return errors.Is(err, syscall.ELOOP) }
 
-// checkDir refuses a directory in which others can put files: a log of theirs would be replayed,
+// CheckDir refuses a directory in which others can put files: a log of theirs would be replayed,
 // and a link written through.
-func checkDir(dir string) error {
+func CheckDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err

@@ -24,7 +24,8 @@ var (
 	// ErrUncertain is returned, with ErrBroken, when the disk may hold the records or not.
 	ErrUncertain = errors.New("the disk may hold it")
 	// ErrGone is returned, with ErrBroken, when the log's file, or its lock, is not in the
-	// directory any more, or another one is. The records were not appended.
+	// directory any more, or another one is. The records were not appended. [CheckInPlace] returns
+	// it of any file.
 	ErrGone = errors.New("the log was removed or replaced")
 )
 
@@ -93,7 +94,7 @@ func Open(dir string, o Options) (*Log, [][]byte, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("log directory: %w", err)
 	}
-	if err := checkDir(dir); err != nil {
+	if err := CheckDir(dir); err != nil {
 		return nil, nil, fmt.Errorf("log directory %s: %w", dir, err)
 	}
 	lock, err := lockFile(filepath.Join(dir, lockName))
@@ -284,10 +285,12 @@ func (l *Log) checkFiles(p *openFiles) error {
 	return errors.Join(l.checkInPlace(p.file, fileName), l.checkInPlace(p.lock, lockName))
 }
 
-// checkInPlace compares an open file with what its path leads to now. Records in a file without a
-// name are on the disk, and nobody finds them.
-func (l *Log) checkInPlace(f *os.File, name string) error {
-	there, err := os.Lstat(l.path(name))
+func (l *Log) checkInPlace(f *os.File, name string) error { return CheckInPlace(f, l.path(name)) }
+
+// CheckInPlace compares an open file with what its path leads to now. Records in a file without a
+// name are on the disk, and nobody finds them. Errors: [ErrGone].
+func CheckInPlace(f *os.File, path string) error {
+	there, err := os.Lstat(path)
 	if err == nil {
 		var own fs.FileInfo
 		if own, err = f.Stat(); err == nil && !os.SameFile(there, own) {
@@ -295,7 +298,7 @@ func (l *Log) checkInPlace(f *os.File, name string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrGone, l.path(name), err)
+		return fmt.Errorf("%w: %s: %w", ErrGone, path, err)
 	}
 	return nil
 }
@@ -308,7 +311,7 @@ func (l *Log) reclaimDir() error {
 		if err := makeDir(l.dir, l.sync); err != nil {
 			return err
 		}
-		if err := checkDir(l.dir); err != nil {
+		if err := CheckDir(l.dir); err != nil {
 			return fmt.Errorf("log directory %s: %w", l.dir, err)
 		}
 		lock, err := lockFile(l.path(lockName))
