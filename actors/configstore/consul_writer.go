@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
-	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -22,7 +21,6 @@ type consulWriter struct {
 	opened   *openLog  // the log whose marker was claimed
 	failedAt time.Time // when a try last got no answer from Consul
 	cached   uint64    // the index of the cache when the last try was sent
-	denials  denials
 }
 
 func (a *consulWriter) run(ctx context.Context) error {
@@ -132,6 +130,31 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 	refuse := func(err error) (outcome, []ownWrite, bool) {
 		return final(outcome{seq: j.seq, err: err}, nil)
 	}
+	// deny refuses a write that the token may not make. One in the log whose caller has gone is to be
+	// tried again for a while: then known is false.
+	deny := func(err error) (o outcome, own []ownWrite, told, known bool) {
+		j.maybeApplied = true // a copy may arrive after the token was granted more
+		before, over := a.marker.Denied, false
+		if !j.awaited() && j.logged { // the fence writes it
+			a.marker.Denied, over = addDenial(before, j.seq, time.Now())
+		}
+		o, own, told = refuse(err)
+		if !sealed {
+			a.marker.Denied = before
+		}
+		if !told || o.err == nil || j.awaited() || !j.logged {
+			return o, own, told, true
+		}
+		// The caller has been told that the write is in the log. If the token may write the marker,
+		// it lacks this write's keys, and others need not wait for long.
+		if sealed && over {
+			o.err = givenUp(o.err)
+			return o, own, true, true
+		}
+		a.denied.Set(denial{seq: j.seq, err: err})
+		a.store.Failed("config write", err, deniedPause)
+		return outcome{}, nil, false, false
+	}
 	for {
 		if j.seq <= a.marker.Seq {
 			return a.alreadyApplied(ctx, j)
@@ -173,12 +196,17 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 		case errors.As(err, &refused):
 			a.store.Succeeded("config write")
 			if refused.Op > 0 && refused.Op < len(at) {
-				entries, moved, ok := a.readKeys(ctx, j)
+				entries, moved, denied, ok := a.readKeys(ctx, j)
 				// the look may have taken long
 				j.waited = j.waited || !j.awaited() || !a.failedAt.Before(j.taken)
 				switch i := at[refused.Op]; {
 				case !ok:
 					wait = ladder.NextBackOff()
+				case denied != nil:
+					if o, own, told, known := deny(denied); known {
+						return o, own, told
+					}
+					wait = deniedPause
 				case !j.ops[i].guard && (!j.waited && !j.maybeApplied ||
 					mutations.Broken("replay-unguarded")):
 					// Somebody has written since the cache was looked at. This write replaces
@@ -213,19 +241,9 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			j.maybeApplied = true // a proxy may have said so, and let a copy through
 			return refuse(err)
 		case errors.Is(err, store.ErrDenied):
-			j.maybeApplied = true // a copy may arrive after the token was granted more
-			o, own, told := refuse(err)
-			if !told || o.err == nil || j.awaited() || !j.logged {
+			if o, own, told, known := deny(err); known {
 				return o, own, told
 			}
-			// The caller has been told that the write is in the log. If the token may write the
-			// marker, it lacks this write's keys, and others need not wait for long.
-			if sealed && a.denials.add(time.Now()) {
-				o.err = givenUp(o.err)
-				return o, own, true
-			}
-			a.denied.Set(denial{seq: j.seq, err: err})
-			a.store.Failed("config write", err, deniedPause)
 			wait = deniedPause
 		default:
 			if store.OutcomeUnknown(err) {
@@ -336,72 +354,6 @@ func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, b
 		}
 	}
 	return o, own, true
-}
-
-// alreadyApplied handles a write that an earlier try has applied, whose answer was lost or which
-// was sent before a crash. It reads the keys: somebody may have changed them since.
-func (a *consulWriter) alreadyApplied(ctx context.Context, j *job) (outcome, []ownWrite, bool) {
-	at := uint64(0) // the index of the write; it is known of the newest write only
-	if j.seq == a.marker.Seq {
-		at = a.marker.lastWriteIndex()
-	}
-	if at <= a.cached { // the watch has brought the write, or Consul was restored
-		a.invalidate()
-	}
-	entries, _, ok := a.readKeys(ctx, j)
-	if !ok {
-		return outcome{}, nil, false
-	}
-	o := outcome{seq: j.seq, at: at, keys: map[string]uint64{}}
-	var own []ownWrite
-	for i, op := range j.ops {
-		if op.verb == verbExpect {
-			continue
-		}
-		e := entries[i]
-		own = append(own, ownOf(a.keys, op.key, e, at))
-		switch {
-		case op.verb == verbRemove:
-			o.keys[op.key] = 0
-		case at == 0 && e.CreateIndex != 0 && bytes.Equal(e.Value, op.value), at != 0 &&
-			e.CreateIndex != 0 && e.ModifyIndex <= at:
-			o.keys[op.key] = e.ModifyIndex
-		case at != 0: // somebody has written since; this write had the transaction's own index
-			o.keys[op.key] = at
-		default: // the index is not known: a write that is based on this one is a conflict
-		}
-	}
-	return o, own, true
-}
-
-func ownOf(keys protocol.Keys, key string, e store.Entry, at uint64) ownWrite {
-	if e.CreateIndex == 0 {
-		return ownWrite{index: at, key: key}
-	}
-	entry, _ := fromStore(keys, e)
-	return ownWrite{index: e.ModifyIndex, key: key, entry: entry}
-}
-
-// readKeys reads the keys of a write until Consul answers, and tells whether the marker has moved.
-// ok is false when the store stops.
-func (a *consulWriter) readKeys(ctx context.Context, j *job) (entries []store.Entry, moved,
-	ok bool) {
-	ops := make([]store.Op, len(j.ops), len(j.ops)+1)
-	for i, o := range j.ops {
-		ops[i] = store.GetOrEmpty(a.keys.ConfigKey(o.key))
-	}
-	ops = append(ops, store.GetOrEmpty(a.markerKey()))
-	err := a.store.Retry(ctx, "config write", func(ctx context.Context) error {
-		res, err := a.store.ReadTxn(ctx, ops...)
-		if entries = res.Entries; err != nil {
-			a.failedAt = time.Now()
-		}
-		return err
-	})
-	if err != nil || len(entries) != len(ops) {
-		return nil, false, false
-	}
-	return entries[:len(j.ops)], entries[len(j.ops)].ModifyIndex != a.marker.index, true
 }
 
 // refusedForGood tells whether Consul would refuse the write at any later time as well. Indexes

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -12,18 +13,21 @@ import (
 // after someone has granted the permission.
 const deniedPause = 5 * time.Second
 
-// denials is a run of denials of logged writes whose callers had gone, by a token that could write
-// the marker. The run goes on across writes, applied ones as well: so all denied writes of a log
-// together hold up the others for [DeniedLimit]. It ends when none was denied for that long.
-type denials struct{ first, last time.Time }
-
-// add counts a denial, and tells whether the run has lasted for the limit.
-func (d *denials) add(now time.Time) bool {
-	if now.Sub(d.last) > DeniedLimit {
-		d.first = now
+// addDenial counts a denial of write seq, and tells whether the run of denials has lasted for the
+// limit. The run goes on across writes, applied ones as well: so all denied writes of a log together
+// hold up the others for [DeniedLimit]. It ends when no other write was denied for that long. What
+// counts is how long such writes have been tried, also by several processes: of commands each is
+// there for a short time.
+func addDenial(d protocol.Denials, seq uint64, now time.Time) (run protocol.Denials, over bool) {
+	since := max(0, now.Sub(time.UnixMilli(d.Last)))
+	switch {
+	case d == protocol.Denials{}, seq != d.Seq && since > DeniedLimit:
+		d.For = 0
+	default:
+		d.For += min(since, 2*deniedPause).Milliseconds()
 	}
-	d.last = now
-	return now.Sub(d.first) >= DeniedLimit
+	d.Seq, d.Last = seq, now.UnixMilli()
+	return d, d.For >= DeniedLimit.Milliseconds()
 }
 
 // denial says which write was denied last, for [Queue].

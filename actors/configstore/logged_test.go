@@ -158,7 +158,7 @@ func TestALoggedWriteThatIsDeniedWithTheMarkerIsTriedUntilItIsGranted(t *testing
 
 var (
 	unanswered = transport.Fail(transport.ErrReset)
-	denied     = transport.Always(http.StatusForbidden, "")
+	denied     = transport.Always(http.StatusForbidden, "Permission denied")
 )
 
 func TestTwoProcessesUnderOneNameAreRefused(t *testing.T) {

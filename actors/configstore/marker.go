@@ -42,7 +42,8 @@ func (m *marker) set(v protocol.Marker, index uint64) { m.Marker, m.index = v, i
 
 // afterWrite is the marker's value once write seq has been applied.
 func (m *marker) afterWrite(seq uint64) protocol.Marker {
-	return protocol.Marker{Seq: seq, Claim: m.Claim, By: m.By, Since: time.Now().Unix()}
+	return protocol.Marker{Seq: seq, Claim: m.Claim, By: m.By, Since: time.Now().Unix(),
+		Denied: m.Denied}
 }
 
 // lastWriteIndex is the index of the last write that was applied.
@@ -119,7 +120,7 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 	}
 	// An index never comes again, so claims rise even if the marker was deleted and made anew.
 	next := protocol.Marker{Seq: old.Seq, At: old.At, Claim: max(old.Claim+1, index), By: me,
-		Since: time.Now().Unix()}
+		Since: time.Now().Unix(), Denied: old.Denied}
 	if next.At == 0 && next.Seq != 0 {
 		next.At = index
 	}
@@ -235,7 +236,7 @@ func (a *consulWriter) releaseMarker(ctx context.Context) {
 			a.log.Debug("config-marker-kept", "err", err)
 			op = store.CAS(a.markerKey(), protocol.Marker{Seq: a.marker.Seq,
 				At:    a.marker.lastWriteIndex(),
-				Claim: a.marker.Claim}.Encode(), 0, a.marker.index)
+				Claim: a.marker.Claim, Denied: a.marker.Denied}.Encode(), 0, a.marker.index)
 		}
 	}
 	_, err := a.store.Txn(own, op)
@@ -256,7 +257,8 @@ func (a *consulWriter) fence(ctx context.Context, j *job, ladder *store.Ladder) 
 	for tried := a.marker.index; ; {
 		next := protocol.Marker{Seq: a.marker.Seq, At: a.marker.lastWriteIndex(),
 			Claim: a.marker.Claim,
-			By:    a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since}
+			By:    a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since,
+			Denied: a.marker.Denied}
 		res, err := store.Result{}, store.ErrRefused // while there is none
 		if a.marker.index != 0 {
 			res, err = a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(),

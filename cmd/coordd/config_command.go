@@ -96,6 +96,9 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 		if err == nil {
 			err = f(call, c)
 		}
+		if d := c.Queue().Get().Denied; err != nil && d != nil && !errors.Is(err, configstore.ErrDenied) {
+			err = fmt.Errorf("%w; the first write in the log is denied: %w", err, d)
+		}
 		done <- err
 	}()
 	select {
@@ -399,11 +402,8 @@ the exit code is 1. DIR/conflicts has all.`,
 				return q.Ready && q.Waiting == 0 || q.Err != nil
 			})
 			if err != nil {
-				q := c.Queue().Get()
-				if q.Denied != nil {
-					err = fmt.Errorf("%w; the first of them is denied: %w", err, q.Denied)
-				}
-				return fmt.Errorf("%s left in the log: %w", count(q.Waiting, "write"), err)
+				left := c.Queue().Get().Waiting
+				return fmt.Errorf("%s left in the log: %w", count(left, "write"), err)
 			}
 			return q.Err
 		})

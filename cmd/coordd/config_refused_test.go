@@ -82,7 +82,7 @@ func TestAReplayThatRunsOutOfTimeSaysThatAWriteIsDenied(t *testing.T) {
 	defer server.Close()
 	said, code := replay(t, server.URL, dir, "--wait", "1s")
 	if code == 0 || !strings.Contains(said, "3 writes left in the log") ||
-		!strings.Contains(said, "the first of them is denied") {
+		!strings.Contains(said, "the first write in the log is denied") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 }

@@ -57,6 +57,16 @@ type Marker struct {
 	By    Process `json:"by"`           // that process
 	Round uint64  `json:"r,omitempty"`  // raised to outdate what is under way, between two writes
 	Since int64   `json:"t,omitempty"`  // when that process last wrote or claimed it, in Unix seconds
+	// Denied is the run of denials of logged writes that this key's writer is in.
+	Denied Denials `json:"denied,omitzero"`
+}
+
+// Denials is a run of denials of logged writes whose callers had gone, by a token that may write
+// the marker.
+type Denials struct {
+	Seq  uint64 `json:"n"`   // of the write that was denied last
+	Last int64  `json:"t"`   // when, in Unix milliseconds
+	For  int64  `json:"for"` // how long such writes have been tried, in milliseconds
 }
 
 // Encode returns the JSON form.
