@@ -13,8 +13,13 @@ type turns chan struct{}
 
 func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
 
-// take waits for a turn; the error is ctx's.
+// take waits for a turn; the error is ctx's. One that is free is taken also when ctx has ended.
 func (t turns) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	default:
+	}
 	select {
 	case t <- struct{}{}:
 		return nil

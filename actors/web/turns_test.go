@@ -224,3 +224,23 @@ func TestListsOfEachKindAreMadeInTurnsWithTheOthers(t *testing.T) {
 		}
 	})
 }
+
+// Who does not want to wait is answered at once where a turn is free.
+func TestAListIsAnsweredWithoutAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{NoJitter: true})
+		t.Cleanup(consul.Close)
+		if _, err := consul.Client().KV().Put(&api.KVPair{Key: "service/demo/config_data/a",
+			Value: []byte("v")}, nil); err != nil {
+			t.Fatal(err)
+		}
+		s := showing(&fakeLooker{})
+		s.config = loaded(t, consul.Client())
+		time.Sleep(5 * time.Second)
+		for range 50 {
+			if w := ask(s, "/config/?wait=0s"); w.Code != http.StatusOK {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+		}
+	})
+}

@@ -64,8 +64,8 @@ the lease, whichever is first; then this candidate waits for its next turn, or e
 
 SIGINT and SIGTERM stop the command, give the leadership up and end with exit code 0.
 SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command: of a shell command, to the shell, unless
-it says exec. What is ignored when coordd starts, as SIGHUP is under nohup, stays ignored. No
-command outlives its coordd.
+it says exec. A SIGHUP or SIGINT that is ignored when coordd starts, as SIGHUP is under nohup,
+stays ignored. No command outlives its coordd.
 
 A Consul or ZooKeeper that does not answer costs nothing while the lease lasts. A leader that
 resigns is succeeded at once, one that is killed (kill -9) within about a second of its command's

@@ -81,9 +81,7 @@ func (r *commandRunner) runGuard(ctx context.Context, group *sync.WaitGroup) err
 		}
 	}
 	onHangup.Store(&pass)
-	if others := heeded(syscall.SIGUSR1, syscall.SIGUSR2); len(others) > 0 { // none would be all
-		signal.Notify(r.signals, others...)
-	}
+	signal.Notify(r.signals, syscall.SIGUSR1, syscall.SIGUSR2)
 	group.Go(func() {
 		defer signal.Stop(r.signals)
 		_ = tree.Run(ctx) // the tree logs what did not stop
