@@ -3,6 +3,7 @@ package actors_test
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/actors"
@@ -83,6 +84,24 @@ func TestARefusedWriteThatNothingIsKnownOfIsNotSentAgain(t *testing.T) {
 			if unknown := errors.Is(err, actors.ErrUnreachable); unknown != (others == 128) ||
 				!unknown && err != nil {
 				t.Errorf("after %d others: %v", others, err)
+			}
+		}
+	})
+}
+
+// What a stranger has written into a sequence key, or a coordd that put a number there, is not
+// written back, and tells nothing of what was refused.
+func TestWhatIsNoNameInASequenceKeyHindersNoOperator(t *testing.T) {
+	operate(t, func(t *testing.T, d *desk) {
+		op, between := proxied(t, d)
+		for _, value := range []string{"4711", strings.Repeat("x", 400_000),
+			strings.Repeat("ABCDEFGH ", 50_000)} {
+			d.put("sequence/work", value)
+			d.must(op.AddWork(t.Context(), actors.WorkInput{ID: "w"}))
+			*between = func() { d.put("sequence/work", value) }
+			if err := op.AddWork(t.Context(), actors.WorkInput{ID: "w"}); !errors.Is(err,
+				actors.ErrUnreachable) {
+				t.Errorf("nobody can tell whether it was applied, and it says: %v", err)
 			}
 		}
 	})

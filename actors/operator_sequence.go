@@ -19,9 +19,11 @@ import (
 type sequence struct {
 	key  string
 	turn chan struct{} // whose turn it is, among the calls of one Operator
-	// index is the key's, and names is its value, as of the last read.
-	index uint64
-	names []string
+	// index is the key's, and names are those in its value, as of the last read. strange: there was
+	// something else in it.
+	index   uint64
+	names   []string
+	strange bool
 }
 
 // Each transaction has a random name of so many characters, five bits each. The sequence key keeps
@@ -36,15 +38,24 @@ func newSequence(key string) *sequence { return &sequence{key: key, turn: make(c
 // read brings index and names up to date.
 func (q *sequence) read(ctx context.Context, s *store.Store) error {
 	e, _, _, err := s.Get(ctx, q.key, store.Consistent)
-	if err == nil {
-		q.index, q.names = e.ModifyIndex, strings.Fields(string(e.Value))
+	if err != nil {
+		return err
 	}
-	return err
+	all := strings.Fields(string(e.Value))
+	q.index, q.names = e.ModifyIndex, slices.DeleteFunc(slices.Clone(all), func(s string) bool {
+		return len(s) != nameLength || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != ""
+	})
+	q.strange = len(q.names) != len(all) || len(all) > namesKept
+	q.names = q.names[max(0, len(q.names)-namesKept):]
+	return nil
 }
 
 // follows tells whether all transactions since those of before are among the names.
 func (q *sequence) follows(before []string) bool {
-	if len(before) == 0 {
+	switch {
+	case q.strange: // a coordd without names, or a stranger, has written
+		return false
+	case len(before) == 0:
 		return len(q.names) < namesKept
 	}
 	return slices.Contains(q.names, before[len(before)-1])
