@@ -36,9 +36,16 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 		ops := []store.Op{store.CheckIndex(now.leader.Key, now.leader.ModifyIndex),
 			store.Delete(now.leader.Key), k.releaseTerm(now, releasedBy(id))}
 		if id != "" {
-			// Without this the next candidate would wait for the dead one, which is before it,
-			// until its session is destroyed below.
-			ops = append(ops, store.Delete(k.candidate(id)))
+			key := k.candidate(id)
+			own, err := s.ReadTxn(ctx, store.GetOrEmpty(key))
+			if err != nil {
+				return err
+			}
+			if e, _ := own.Entry(key); e.Session == session {
+				// Without this the next candidate would wait for the dead one, which is before it,
+				// until its session is destroyed below.
+				ops = append(ops, store.CheckSession(key, session), store.Delete(key))
+			}
 		}
 		if _, err = s.Txn(ctx, ops...); errors.Is(err, store.ErrRefused) {
 			return nil

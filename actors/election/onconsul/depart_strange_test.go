@@ -13,12 +13,13 @@ import (
 )
 
 // A leader dies whose record a stranger has written over. Its guard departs for it, and the next
-// one leads at once.
+// one leads at once, and has kept its own record.
 func TestADepartureGivesUpWhateverTheLeadersRecordSays(t *testing.T) {
 	for name, value := range map[string]string{
 		"an id that is no key": `{"id":"a\nb","name":"x"}`,
 		"an id too long":       `{"id":"` + strings.Repeat("x", 400_000) + `","name":"x"}`,
 		"an id of nobody":      `{"id":"nobody","name":"x"}`,
+		"another one's id":     `{"id":"ID","name":"x"}`,
 		"nonsense":             `?`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,6 +34,11 @@ func TestADepartureGivesUpWhateverTheLeadersRecordSays(t *testing.T) {
 				defer two.Close()
 				b := s.joins(two, "b", 0)
 				kv := s.consul.Client().KV()
+				id := b.State().Get().Self.ID
+				kept := onconsul.DefaultPrefix + contested + "/candidates/" + id
+				before, _, err := kv.Get(kept, nil)
+				must(t, err)
+				value := strings.ReplaceAll(value, "ID", id)
 				_, err = kv.Put(&api.KVPair{Key: one.LeaderKey(contested), Value: []byte(value)},
 					nil)
 				must(t, err)
@@ -55,6 +61,11 @@ func TestADepartureGivesUpWhateverTheLeadersRecordSays(t *testing.T) {
 				})
 				if took := time.Since(begin); err != nil || took > 2*time.Second {
 					t.Errorf("the next one leads after %v (%v)", took, err)
+				}
+				after, _, err := kv.Get(kept, nil)
+				must(t, err)
+				if after == nil || after.CreateIndex != before.CreateIndex {
+					t.Errorf("the next one's record was %+v, and is %+v", before, after)
 				}
 				w.mu.Lock()
 				close(cut)

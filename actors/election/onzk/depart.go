@@ -50,12 +50,12 @@ func Depart(ctx context.Context, cfg Config, name, session string) (led bool, er
 
 // depart makes one attempt. led: the session had the leadership.
 func (b *backend) depart(session string) (led bool, err error) {
-	if led, err := b.resignLeader(session); led || err != nil {
+	if led, err = b.resignLeader(session); err != nil {
 		return led, err
 	}
-	// Without this the candidates behind it would wait until its session has expired.
-	if err := b.removeCandidates(session); err != nil {
-		return false, err
+	// Without this the candidates behind one of its own would wait until its session has expired.
+	if err := b.removeCandidates(session); led || err != nil {
+		return led, err
 	}
 	// A late Take of the session may have won in between. No further one can.
 	return b.resignLeader(session)
@@ -65,8 +65,8 @@ func (b *backend) depart(session string) (led bool, err error) {
 func (b *backend) removeCandidates(session string) error {
 	children, _, err := b.conn.zk.Children(b.base)
 	for _, p := range queue(children) {
-		exists, stat, err := b.conn.zk.Exists(b.path(p.node))
-		if err == nil && exists && sessionName(stat.EphemeralOwner) == session {
+		owned, err := b.owned(p, session)
+		if owned {
 			err = b.conn.zk.Delete(b.path(p.node), -1)
 		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -79,7 +79,14 @@ func (b *backend) removeCandidates(session string) error {
 	return err
 }
 
-// resignLeader gives the leadership up if the session has it, and removes the leader's candidate.
+// owned tells whether a candidate's node belongs to the session.
+func (b *backend) owned(p queueEntry, session string) (bool, error) {
+	exists, stat, err := b.conn.zk.Exists(b.path(p.node))
+	return err == nil && exists && sessionName(stat.EphemeralOwner) == session, err
+}
+
+// resignLeader gives the leadership up if the session has it. It removes the candidate that the
+// leader's record names, if that is the session's too: a stranger may have written the record.
 func (b *backend) resignLeader(session string) (led bool, err error) {
 	root, stat, err := b.conn.zk.Get(b.base)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -116,8 +123,16 @@ func (b *backend) resignLeader(session string) (led bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	named := guidOf(parseLeader(data, leader).ID)
 	for _, p := range queue(children) {
-		if p.guid == guidOf(parseLeader(data, leader).ID) {
+		if p.guid != named {
+			continue
+		}
+		owned, err := b.owned(p, session)
+		if err != nil {
+			return false, err
+		}
+		if owned {
 			// Without this the others would wait for it to lead again.
 			ops = append(ops, &zk.DeleteRequest{Path: b.path(p.node), Version: -1})
 		}
