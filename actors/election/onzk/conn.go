@@ -44,6 +44,7 @@ type Conn struct {
 	// authenticated is closed when ZooKeeper has taken the Digest; nil: there is no Digest.
 	authenticated chan struct{}
 	notTaken      error                // why ZooKeeper has not taken it yet; under mu
+	saidRefused   atomic.Bool          // the log says that credentials are refused
 	pendingLeaves *messages.State[int] // how many leaves are tried again; changed under mu
 	leaders       *messages.State[int] // how many candidates lead here; changed under mu
 	// readings counts the readings, so that each has a number.
@@ -124,6 +125,7 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 			time.AfterFunc(2*c.timeout(), c.stopLeaving)
 		}
 	})
+	d.onRefused(c.logRefused)
 	if own && cfg.Digest != "" {
 		c.authenticated = make(chan struct{})
 		c.notTaken = errors.New("no server has answered")
@@ -248,6 +250,7 @@ func (c *Conn) renewLease() {
 		sent := time.Now()
 		if err := c.call(c.ctx, c.commitNothing); err == nil {
 			c.dialer.proved(conn, contact{sent: sent, answered: time.Now()})
+			c.saidRefused.Store(false)
 		} else {
 			pause /= 4
 		}
@@ -360,10 +363,10 @@ func (c *Conn) awaitCredentials(ctx context.Context) error {
 const mostRefusedPause = 5 * time.Second
 
 // authenticate sends the Digest until ZooKeeper takes it. The client sends it by itself on each
-// later connection. A refusal is logged once: it lasts as a rule.
+// later connection.
 func (c *Conn) authenticate(digest []byte) {
 	refused := risingPause(mostRefusedPause)
-	for logged := false; c.ctx.Err() == nil; {
+	for c.ctx.Err() == nil {
 		err := c.callAnyway(c.ctx, func() error { return c.zk.AddAuth("digest", digest) })
 		if err == nil {
 			close(c.authenticated)
@@ -374,12 +377,17 @@ func (c *Conn) authenticate(digest []byte) {
 		c.mu.Unlock()
 		pause := 100 * time.Millisecond
 		if errors.Is(err, zk.ErrAuthFailed) {
-			if !logged {
-				c.log.Warn("zookeeper-refuses-credentials", "err", err)
-			}
-			logged, pause = true, refused.NextBackOff()
+			pause = refused.NextBackOff()
 		}
 		c.sleep(c.ctx, pause)
+	}
+}
+
+// logRefused logs that a server refuses the credentials, once until ZooKeeper has answered a
+// request: it lasts as a rule.
+func (c *Conn) logRefused() {
+	if !c.saidRefused.Swap(true) {
+		c.log.Warn("zookeeper-refuses-credentials", "err", zk.ErrAuthFailed)
 	}
 }
 

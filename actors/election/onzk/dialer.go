@@ -1,12 +1,15 @@
 package onzk
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/messages"
 	"github.com/go-zookeeper/zk"
@@ -23,7 +26,7 @@ import (
 // A zk.Conn that is made so resolves its servers' names once, in zk.Connect; [Connect] has them
 // resolved for each connection.
 //
-// It also works around three weaknesses of github.com/go-zookeeper/zk v1.0.4:
+// It also works around four weaknesses of github.com/go-zookeeper/zk v1.0.4:
 //
 //   - zk.Conn waits too long for answers: 6.7 times the session's timeout for a handshake, two
 //     thirds of the timeout for others. One server that accepts and does not answer would cost the
@@ -31,6 +34,8 @@ import (
 //   - After a reconnection it may send the server a zxid that is too new. Then it misses changes of
 //     the nodes that it watches.
 //   - It may hang for ever if it is closed while a write fails.
+//   - It dials thousands of times in a second if servers accept its handshake and end the
+//     connection then, as those do that refuse its credentials.
 type Dialer struct {
 	// Base connects to a server; nil means net.DialTimeout. One that has not returned after twice
 	// its timeout has failed for the client, whose other requests wait for it.
@@ -50,10 +55,14 @@ type Dialer struct {
 	barred   bool                // no further connection is made
 	dialing  map[string]*dialing // by address
 	broken   error               // why it is closed, if its caller has not closed it
+	accepted time.Time           // when a handshake since the last dial was; zero: there was none
+	pauses   *backoff.ExponentialBackOff
+	refused  func() // is told that credentials are refused; it may be nil
 }
 
 // Dial is the argument of zk.WithDialer.
 func (d *Dialer) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	time.Sleep(d.pause())
 	d.mu.Lock()
 	barred := d.barred
 	d.mu.Unlock()
@@ -139,8 +148,28 @@ func (d *Dialer) handshakeAnswered(conn *handshakeConn, session int64, timeout t
 		d.session, d.conn, d.watching = session, conn, false
 		d.lease.opened(timeout, c)
 	}
+	if session != 0 {
+		d.accepted = time.Now()
+	}
 	d.password = password
 	d.publishLocked()
+}
+
+// onRefused sets what is called when a server refuses credentials.
+func (d *Dialer) onRefused(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refused = f
+}
+
+// credentialsRefused tells that a server has refused credentials.
+func (d *Dialer) credentialsRefused() {
+	d.mu.Lock()
+	f := d.refused
+	d.mu.Unlock()
+	if f != nil {
+		f()
+	}
 }
 
 // close publishes that the connection is closed. With bar it also ends the dialing: a connection
@@ -211,6 +240,7 @@ type handshakeConn struct {
 	// resumed: the session has watches, and the client has not yet sent them on this connection.
 	resumed     bool
 	watchesSent chan struct{} // closed when the client has sent them
+	credentials []byte        // the number of the request that sends credentials; nil: none is open
 }
 
 // The packets, all numbers big-endian. Request: length, version (4), last zxid (8), timeout in ms
@@ -223,11 +253,15 @@ const (
 	maxAnswer       = 1024
 )
 
-// All later requests: length, number (4), kind (4), …
+// All later requests: length, number (4), kind (4), … Answer: length, number (4), zxid (8), error
+// (4), …
 const (
-	kindAt         = 4 + 4
+	numberAt       = 4
+	kindAt         = numberAt + 4
 	kindSetAuth    = 100
 	kindSetWatches = 101
+	answeredError  = 4 + 8 // after the length, which the client reads by itself
+	authFailed     = -115
 )
 
 func (h *handshakeConn) Write(b []byte) (int, error) {
@@ -238,9 +272,12 @@ func (h *handshakeConn) Write(b []byte) (int, error) {
 		if len(b) >= askedTimeout+4 {
 			h.timeout = time.Duration(binary.BigEndian.Uint32(b[askedTimeout:])) * time.Millisecond
 		}
-	case h.resumed && len(b) >= kindAt+4:
-		if kind := binary.BigEndian.Uint32(b[kindAt:]); kind == kindSetWatches ||
-			kind == kindSetAuth {
+	case len(b) >= kindAt+4:
+		switch binary.BigEndian.Uint32(b[kindAt:]) {
+		case kindSetAuth:
+			h.credentials = slices.Clone(b[numberAt:kindAt])
+			h.sendsWatches()
+		case kindSetWatches:
 			h.sendsWatches()
 		}
 	}
@@ -258,12 +295,28 @@ func (h *handshakeConn) Read(b []byte) (int, error) {
 	h.awaitWatches()
 	n, err := h.Conn.Read(b)
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if !h.handshakeDone && n > 0 {
 		h.answer = append(h.answer, b[:n]...)
 		h.parseAnswer()
 	}
+	refused := h.refusal(b[:n])
+	h.mu.Unlock()
+	if refused {
+		h.dialer.credentialsRefused()
+	}
 	return n, err
+}
+
+// refusal tells whether an answer says that the credentials are refused. An answer that comes in
+// pieces is missed: the server ends the connection, and refuses them on the next one. It needs
+// h.mu.
+func (h *handshakeConn) refusal(answer []byte) bool {
+	if h.credentials == nil || len(answer) < answeredError+4 ||
+		!bytes.Equal(answer[:len(h.credentials)], h.credentials) {
+		return false
+	}
+	h.credentials = nil
+	return int32(binary.BigEndian.Uint32(answer[answeredError:])) == authFailed
 }
 
 // awaitWatches holds back answers until the client has sent its watches. With the watches the

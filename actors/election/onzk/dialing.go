@@ -9,6 +9,32 @@ import (
 	"github.com/coordd/coordd/actors/election/internal/contained"
 )
 
+// A connection that ended within shortLived of its handshake makes the next dial pause, for 50 ms
+// first and about mostDialPause in the end. The client takes a handshake for success and dials again without a pause: also
+// where a server refuses the credentials that the client sends then, and ends the connection.
+const (
+	shortLived    = time.Second
+	mostDialPause = time.Second
+)
+
+// pause returns how long the dial that begins now has to wait.
+func (d *Dialer) pause() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	accepted := d.accepted
+	d.accepted = time.Time{}
+	switch {
+	case accepted.IsZero():
+		return 0 // no handshake since the last dial: the client pauses by itself
+	case time.Since(accepted) >= shortLived:
+		d.pauses = nil
+		return 0
+	case d.pauses == nil:
+		d.pauses = risingPause(mostDialPause)
+	}
+	return d.pauses.NextBackOff()
+}
+
 // dialing is one call of Dialer.Base.
 type dialing struct {
 	done chan struct{} // closed when it has returned

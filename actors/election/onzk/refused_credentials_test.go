@@ -81,3 +81,78 @@ func TestCredentialsThatAreRefusedAreSaidOnce(t *testing.T) {
 		<-e.Done()
 	})
 }
+
+// Credentials that were taken once, and are refused later, are sent less and less often as well,
+// and the log says it each time that it begins. When they are taken again the candidate goes on.
+func TestCredentialsThatAreRefusedLaterAreSentSeldom(t *testing.T) {
+	if racing {
+		t.Skip("the client races with itself: see racing")
+	}
+	bubble(t, func(t *testing.T, s *embedded) {
+		var log testkit.Output
+		s.log = slog.New(slog.NewTextHandler(&log, nil))
+		var refuses atomic.Bool
+		var asked, dials atomic.Int32
+		way := s.zoo.Way(devzookeeper.Weather{})
+		conn := s.connect(onzk.Config{Digest: "coordd:secret", Dial: func(network, address string,
+			timeout time.Duration) (net.Conn, error) {
+			dials.Add(1)
+			c, err := way.Dial(network, address, timeout)
+			if err != nil {
+				return nil, err
+			}
+			return &refusing{Conn: c, refuses: &refuses, asked: &asked}, nil
+		}})
+		defer conn.Close()
+		e := s.nominate(conn, "n1")
+		for turn := 1; turn <= 2; turn++ {
+			becomes(t, e, election.Leading)
+			time.Sleep(10 * time.Second)
+			dials.Store(0)
+			refuses.Store(true)
+			way.Mend(true) // breaks the connections
+			time.Sleep(5 * time.Second)
+			if n := dials.Load(); n < 5 || n > 30 {
+				t.Fatalf("turn %d: %d dials in five seconds", turn, n)
+			}
+			if n := strings.Count(log.String(), "zookeeper-refuses-credentials"); n != turn {
+				t.Errorf("turn %d: the log says it %d times", turn, n)
+			}
+			refuses.Store(false)
+			begin := time.Now()
+			becomes(t, e, election.Leading)
+			if took := time.Since(begin); took > 5*time.Second {
+				t.Errorf("turn %d: it leads %v after its credentials are taken", turn, took)
+			}
+		}
+		e.Resign()
+		<-e.Done()
+	})
+}
+
+// A pause before a dial is for connections that break again and again as soon as they stand.
+func TestAConnectionThatBreaksIsMadeAgainAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		way := s.zoo.Way(devzookeeper.Weather{})
+		var dialed atomic.Int64
+		conn := s.connect(onzk.Config{Dial: func(network, address string,
+			timeout time.Duration) (net.Conn, error) {
+			dialed.Store(time.Now().UnixNano())
+			return way.Dial(network, address, timeout)
+		}})
+		defer conn.Close()
+		e := s.nominate(conn, "n1")
+		becomes(t, e, election.Leading)
+		for n := range 10 {
+			time.Sleep(1500 * time.Millisecond)
+			begin := time.Now()
+			way.Mend(true) // breaks the connections
+			time.Sleep(time.Second)
+			if took := time.Unix(0, dialed.Load()).Sub(begin); took < 0 || took > 10*time.Millisecond {
+				t.Errorf("break %d: it is dialed again after %v", n+1, took)
+			}
+		}
+		e.Resign()
+		<-e.Done()
+	})
+}
