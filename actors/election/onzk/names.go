@@ -1,9 +1,11 @@
 package onzk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -58,25 +60,26 @@ func (n *namedServers) Connected() {
 const firstLookup = 3 * time.Second
 
 // resolvingDialer resolves the server's name at each dial. Several addresses may be behind one
-// name: each has its turn to be the first, because the client's timeout is over when one of them
-// has not answered. While DNS is away a name stands for what it stood for last.
+// name: the one that was dialed longest ago is the first, because the client's timeout is over when
+// one of them has not answered. While DNS is away a name stands for what it stood for last.
 type resolvingDialer struct {
 	lookup func(ctx context.Context, host string) ([]string, error)
 	dial   zk.Dialer // to an address
 
 	mu    sync.Mutex
-	known map[string]*knownName
+	known map[string]*knownServer // by name and port
 }
 
-// knownName is a name that was resolved.
-type knownName struct {
+// knownServer is a server whose name was resolved.
+type knownServer struct {
 	addresses []string
-	next      int // rises with each address that was dialed
+	dials     int            // how many addresses were dialed
+	dialed    map[string]int // what dials was when an address was dialed last
 }
 
 func newResolvingDialer() *resolvingDialer {
 	return &resolvingDialer{lookup: net.DefaultResolver.LookupHost, dial: net.DialTimeout,
-		known: map[string]*knownName{}}
+		known: map[string]*knownServer{}}
 }
 
 func (r *resolvingDialer) Dial(network, server string, timeout time.Duration) (net.Conn, error) {
@@ -87,7 +90,7 @@ func (r *resolvingDialer) Dial(network, server string, timeout time.Duration) (n
 	if _, err := netip.ParseAddr(host); err == nil {
 		return r.dial(network, server, timeout)
 	}
-	count, err := r.resolve(host, timeout)
+	count, err := r.resolve(server, host, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +100,7 @@ func (r *resolvingDialer) Dial(network, server string, timeout time.Duration) (n
 		if left <= 0 {
 			break
 		}
-		conn, err := r.dial(network, net.JoinHostPort(r.next(host), port), left)
+		conn, err := r.dial(network, net.JoinHostPort(r.next(server), port), left)
 		if err == nil {
 			return conn, nil
 		}
@@ -106,10 +109,10 @@ func (r *resolvingDialer) Dial(network, server string, timeout time.Duration) (n
 	return nil, errors.Join(failed...)
 }
 
-// resolve returns how many addresses host has.
-func (r *resolvingDialer) resolve(host string, timeout time.Duration) (int, error) {
+// resolve returns how many addresses the server's host has.
+func (r *resolvingDialer) resolve(server, host string, timeout time.Duration) (int, error) {
 	r.mu.Lock()
-	n := r.known[host]
+	n := r.known[server]
 	r.mu.Unlock()
 	if n == nil {
 		timeout = max(timeout, firstLookup)
@@ -126,20 +129,28 @@ func (r *resolvingDialer) resolve(host string, timeout time.Duration) (int, erro
 	case n == nil && err != nil:
 		return 0, err
 	case n == nil:
-		n = &knownName{}
-		r.known[host] = n
+		n = &knownServer{dialed: map[string]int{}}
+		r.known[server] = n
 	}
 	if err == nil {
 		n.addresses = addresses
+		maps.DeleteFunc(n.dialed, func(address string, _ int) bool {
+			return !slices.Contains(addresses, address)
+		})
 	}
 	return len(n.addresses), nil
 }
 
-// next returns the address of host whose turn it is.
-func (r *resolvingDialer) next(host string) string {
+// next returns the address of the server whose turn it is: the one that was dialed longest ago, or
+// never. DNS may give them in another order each time.
+func (r *resolvingDialer) next(server string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.known[host]
-	n.next++
-	return n.addresses[(n.next-1)%len(n.addresses)]
+	n := r.known[server]
+	address := slices.MinFunc(n.addresses, func(a, b string) int {
+		return cmp.Compare(n.dialed[a], n.dialed[b])
+	})
+	n.dials++
+	n.dialed[address] = n.dials
+	return address
 }

@@ -151,6 +151,33 @@ func (r *resolver) dial(_, address string, timeout time.Duration) (net.Conn, err
 	return one, nil
 }
 
+// DNS may answer in another order each time. The address that was dialed longest ago has its turn.
+func TestEachAddressOfANameHasItsTurnWhateverTheirOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *embedded) {
+		all := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}
+		r := &resolver{silent: all}
+		dial := onzk.ResolvingDialer(r.lookup, r.dial)
+		for _, answer := range [][]string{all[:2], {all[1], all[0]}, all[:2], all, {all[2], all[0]},
+			all} {
+			r.answer = answer
+			_, _ = dial("tcp", "zk:2181", time.Second)
+		}
+		want := []string{"10.0.0.1:2181", "10.0.0.2:2181", "10.0.0.1:2181", "10.0.0.3:2181",
+			"10.0.0.1:2181", "10.0.0.2:2181"}
+		if !slices.Equal(r.dialed, want) {
+			t.Errorf("%v were dialed, not %v", r.dialed, want)
+		}
+		r.dialed = nil
+		for n := range 4 {
+			_, _ = dial("tcp", []string{"two:2181", "two:2182"}[n%2], time.Second)
+		}
+		want = []string{"10.0.0.1:2181", "10.0.0.1:2182", "10.0.0.2:2181", "10.0.0.2:2182"}
+		if !slices.Equal(r.dialed, want) {
+			t.Errorf("of two servers of one name, %v were dialed, not %v", r.dialed, want)
+		}
+	})
+}
+
 // Each dial resolves the name. Where several addresses are behind one, each has its turn, and one
 // that does not answer keeps nobody from the others. What cannot be resolved now is where it was.
 func TestANameIsResolvedAtEachDial(t *testing.T) {
