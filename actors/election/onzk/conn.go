@@ -66,8 +66,9 @@ func Connect(cfg Config) (*Conn, error) {
 			election.ErrInvalid)
 	}
 	d := &Dialer{Base: cfg.Dial}
+	resolver := newResolvingDialer()
 	if d.Base == nil {
-		d.Base = newResolvingDialer().Dial
+		d.Base = resolver.Dial
 	}
 	if cfg.TLS != nil {
 		d.Base = tlsDialer(d.Base, cfg.TLS)
@@ -81,9 +82,12 @@ func Connect(cfg Config) (*Conn, error) {
 	zc, events, err := zk.Connect(servers, cfg.SessionTimeout, zk.WithDialer(d.Dial),
 		zk.WithHostProvider(&namedServers{}), zk.WithLogger(logger{cfg.Logger}))
 	if err != nil {
+		resolver.end()
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
-	return newConn(zc, events, d, cfg, true), nil
+	c := newConn(zc, events, d, cfg, true)
+	context.AfterFunc(c.ctx, resolver.end)
+	return c, nil
 }
 
 // New uses a connection that the caller has made with the dialer, and goes on owning. The events

@@ -72,7 +72,14 @@ func (c *Conn) Request(ctx context.Context, f func() error) error { return c.cal
 // ResolvingDialer resolves names by lookup, and connects to their addresses by dial.
 func ResolvingDialer(lookup func(ctx context.Context, host string) ([]string, error),
 	dial zk.Dialer) zk.Dialer {
+	d, _ := ResolvingDialerUntil(lookup, dial)
+	return d
+}
+
+// ResolvingDialerUntil is a ResolvingDialer with what ends its lookups.
+func ResolvingDialerUntil(lookup func(ctx context.Context, host string) ([]string, error),
+	dial zk.Dialer) (_ zk.Dialer, end func()) {
 	r := newResolvingDialer()
 	r.lookup, r.dial = lookup, dial
-	return r.Dial
+	return r.Dial, r.end
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -56,30 +58,42 @@ func (n *namedServers) Connected() {
 	n.last = n.curr
 }
 
-// firstLookup bounds the lookup of a name that was never resolved.
-const firstLookup = 3 * time.Second
+const (
+	// firstLookup bounds the wait for the lookup of a name that was never resolved.
+	firstLookup = 3 * time.Second
+	// longestLookup bounds a lookup. It goes on when nobody waits for it any more.
+	longestLookup = 10 * time.Second
+)
 
 // resolvingDialer resolves the server's name at each dial. Several addresses may be behind one
 // name: the one that was dialed longest ago is the first, because the client's timeout is over when
-// one of them has not answered. While DNS is away a name stands for what it stood for last.
+// one of them has not answered. While DNS is away a name stands for what it stood for last. An
+// answer of DNS that comes too late for one dial is there for the next one.
 type resolvingDialer struct {
 	lookup func(ctx context.Context, host string) ([]string, error)
-	dial   zk.Dialer // to an address
+	dial   zk.Dialer       // to an address
+	ctx    context.Context // of the lookups
+	end    context.CancelFunc
 
 	mu    sync.Mutex
 	known map[string]*knownServer // by name and port
 }
 
-// knownServer is a server whose name was resolved.
+// knownServer is a server whose name is resolved.
 type knownServer struct {
-	addresses []string
+	lookup    chan struct{}  // closed at the end of the lookup under way; nil: there is none
+	err       error          // of the last lookup
+	addresses []string       // by the last lookup that had any
 	dials     int            // how many addresses were dialed
 	dialed    map[string]int // what dials was when an address was dialed last
 }
 
+// newResolvingDialer returns a dialer whose lookups its end ends.
 func newResolvingDialer() *resolvingDialer {
-	return &resolvingDialer{lookup: net.DefaultResolver.LookupHost, dial: net.DialTimeout,
+	r := &resolvingDialer{lookup: net.DefaultResolver.LookupHost, dial: net.DialTimeout,
 		known: map[string]*knownServer{}}
+	r.ctx, r.end = context.WithCancel(context.Background())
+	return r
 }
 
 func (r *resolvingDialer) Dial(network, server string, timeout time.Duration) (net.Conn, error) {
@@ -109,36 +123,67 @@ func (r *resolvingDialer) Dial(network, server string, timeout time.Duration) (n
 	return nil, errors.Join(failed...)
 }
 
-// resolve returns how many addresses the server's host has.
+// resolve returns how many addresses the server's host has. It waits for a lookup, but not for one
+// that takes longer than the timeout if an earlier one has had an answer.
 func (r *resolvingDialer) resolve(server, host string, timeout time.Duration) (int, error) {
 	r.mu.Lock()
 	n := r.known[server]
-	r.mu.Unlock()
 	if n == nil {
+		n = &knownServer{dialed: map[string]int{}}
+		r.known[server] = n
+	}
+	if n.lookup == nil {
+		n.lookup = make(chan struct{})
+		r.lookUp(n, host)
+	}
+	ended := n.lookup
+	if len(n.addresses) == 0 {
 		timeout = max(timeout, firstLookup)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	addresses, err := r.lookup(ctx, host)
-	if err == nil && len(addresses) == 0 {
-		err = fmt.Errorf("%s has no address", host)
+	r.mu.Unlock()
+	patience := time.NewTimer(timeout)
+	defer patience.Stop()
+	late := false
+	select {
+	case <-ended:
+	case <-patience.C:
+		late = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case n == nil && err != nil:
-		return 0, err
-	case n == nil:
-		n = &knownServer{dialed: map[string]int{}}
-		r.known[server] = n
+	case len(n.addresses) > 0:
+		return len(n.addresses), nil
+	case late:
+		return 0, fmt.Errorf("DNS has not answered within %v what %s is", timeout, host)
 	}
-	if err == nil {
-		n.addresses = addresses
-		maps.DeleteFunc(n.dialed, func(address string, _ int) bool {
-			return !slices.Contains(addresses, address)
-		})
-	}
-	return len(n.addresses), nil
+	return 0, n.err
+}
+
+// lookUp begins the lookup of a server's host.
+func (r *resolvingDialer) lookUp(n *knownServer, host string) {
+	var addresses []string
+	// The client logs why a dial has failed.
+	contained.Go(slog.New(slog.DiscardHandler), "a lookup", func() (err error) {
+		ctx, cancel := context.WithTimeout(r.ctx, longestLookup)
+		defer cancel()
+		addresses, err = r.lookup(ctx, host)
+		if err == nil && len(addresses) == 0 {
+			err = fmt.Errorf("%s has no address", host)
+		}
+		return err
+	}, func(err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if n.err = err; err == nil {
+			n.addresses = addresses
+			maps.DeleteFunc(n.dialed, func(address string, _ int) bool {
+				return !slices.Contains(addresses, address)
+			})
+		}
+		close(n.lookup)
+		n.lookup = nil
+	})
 }
 
 // next returns the address of the server whose turn it is: the one that was dialed longest ago, or

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -218,4 +219,91 @@ func TestANameIsResolvedAtEachDial(t *testing.T) {
 		expect("the next one", "three:2181", true, "10.0.2.2:2181")
 		expect("and the third", "three:2181", true, "10.0.2.3:2181")
 	})
+}
+
+// slowDNS answers each lookup after a while, with what is so at that time.
+type slowDNS struct {
+	mu      sync.Mutex
+	takes   time.Duration
+	answer  string
+	lookups int // under way
+	most    int
+}
+
+func (d *slowDNS) lookup(ctx context.Context, _ string) ([]string, error) {
+	d.mu.Lock()
+	d.lookups++
+	d.most = max(d.most, d.lookups)
+	takes := d.takes
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.lookups--
+	}()
+	select {
+	case <-time.After(takes):
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return []string{d.answer}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (d *slowDNS) set(answer string, takes time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answer, d.takes = answer, takes
+}
+
+// A lookup that takes longer than a dial waits for it goes on, and the next dial has its answer.
+// There is one at a time, and it ends with the connection.
+func TestDNSThatIsSlowerThanADialIsHeard(t *testing.T) {
+	for _, takes := range []time.Duration{1100 * time.Millisecond, 4 * time.Second,
+		9 * time.Second} {
+		t.Run(takes.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, _ *embedded) {
+				d := &slowDNS{}
+				r := &resolver{}
+				dial, end := onzk.ResolvingDialerUntil(d.lookup, r.dial)
+				// reach dials until a server answers.
+				reach := func(within time.Duration) {
+					t.Helper()
+					begin := time.Now()
+					for {
+						c, err := dial("tcp", "zk:2181", time.Second)
+						if err == nil {
+							_ = c.Close()
+							return
+						}
+						if took := time.Since(begin); took > within {
+							t.Fatalf("after %v %v were dialed: %v", took, r.dialed, err)
+						}
+						time.Sleep(time.Second)
+					}
+				}
+				d.set("10.0.0.1", takes)
+				reach(takes + 4*time.Second)
+				r.refused = []string{"10.0.0.1"}
+				d.set("10.0.1.1", takes)
+				reach(2*takes + 4*time.Second)
+				d.set("10.0.2.1", time.Hour)
+				r.refused = []string{"10.0.1.1"}
+				ended := func(when string) {
+					synctest.Wait()
+					if d.lookups != 0 || d.most != 1 {
+						t.Errorf("%s %d lookups are under way, and there were %d at once", when,
+							d.lookups, d.most)
+					}
+				}
+				_, _ = dial("tcp", "zk:2181", time.Second)
+				time.Sleep(10 * time.Second)
+				ended("ten seconds later")
+				_, _ = dial("tcp", "zk:2181", time.Second)
+				end()
+				ended("at the end")
+			})
+		})
+	}
 }
