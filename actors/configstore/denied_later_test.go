@@ -13,8 +13,8 @@ import (
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
-// Where a rule goes that a token had, it may neither write a key nor read it. What was written before
-// that holds up nobody.
+// Where a rule goes that a token had, it may neither write a key nor read it. What was written
+// before that holds up nobody.
 func TestAWriteThatWasAppliedAndMayNoLongerBeReadHoldsUpNobody(t *testing.T) {
 	lost := func(s *host) { // applied; the answer is lost, and the rule is gone when Consul is back
 		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
