@@ -106,3 +106,26 @@ func TestWhatIsNoNameInASequenceKeyHindersNoOperator(t *testing.T) {
 		}
 	})
 }
+
+// Nor does it once another operator has written names over it.
+func TestWhatWasNoNameInASequenceKeyIsNotForgotten(t *testing.T) {
+	for _, before := range []string{"", "4711", "ABCDEFGH"} {
+		operate(t, func(t *testing.T, d *desk) {
+			op, between := proxied(t, d)
+			if before != "" {
+				d.put("sequence/work", before)
+			}
+			*between = func() {
+				d.put("sequence/work", "4711")
+				d.must(d.op.RemoveWork(t.Context(), "w"))
+			}
+			if err := op.AddWork(t.Context(), actors.WorkInput{ID: "w"}); !errors.Is(err,
+				actors.ErrUnreachable) {
+				t.Errorf("%q: nobody can tell whether it was applied, and it says: %v", before, err)
+			}
+			if p, _, err := d.kv.Get("service/demo/workload/w", nil); err != nil || p != nil {
+				t.Errorf("%q: what another removed is there again (%v)", before, err)
+			}
+		})
+	}
+}

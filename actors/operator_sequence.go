@@ -33,6 +33,9 @@ const (
 	namesKept  = 128
 )
 
+// noName stands for transactions of which nothing is known.
+const noName = "AAAAAAAA"
+
 func newSequence(key string) *sequence { return &sequence{key: key, turn: make(chan struct{}, 1)} }
 
 // read brings index and names up to date.
@@ -78,7 +81,11 @@ func (o *Operator) write(ctx context.Context, q *sequence, ops ...store.Op) erro
 			return err
 		}
 		before := q.names
-		names := append(before[max(0, len(before)-namesKept+1):len(before):len(before)], name)
+		names := append(slices.Clone(before), name)
+		if q.strange { // nobody may take these for all that there were
+			names = slices.Concat(slices.Repeat([]string{noName}, namesKept), names)
+		}
+		names = names[max(0, len(names)-namesKept):]
 		_, err := o.store.Txn(ctx, append(ops[:len(ops):len(ops)],
 			store.CAS(q.key, []byte(strings.Join(names, " ")), 0, q.index))...)
 		if !errors.Is(err, store.ErrRefused) {

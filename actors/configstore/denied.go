@@ -20,6 +20,7 @@ const deniedPause = 5 * time.Second
 // there for a short time.
 func addDenial(d protocol.Denials, seq uint64, now time.Time) (run protocol.Denials, over bool) {
 	since := max(0, now.Sub(time.UnixMilli(d.Last)))
+	d.For = min(max(d.For, 0), DeniedLimit.Milliseconds()) // a stranger may have written it
 	switch {
 	case d == protocol.Denials{}, seq != d.Seq && since > DeniedLimit:
 		d.For = 0

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,5 +162,43 @@ func TestCommandsGetPastADeniedWriteTogether(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// What a stranger writes into the marker of how long it was tried makes that no longer.
+func TestAnAimedDenialInTheMarkerHoldsUpNobodyForLonger(t *testing.T) {
+	const most = "9223372036854775807"
+	for _, aim := range []string{`"for":` + most, `"for":-` + most, `"t":` + most, `"t":-` + most,
+		`"n":18446744073709551615`} {
+		t.Run(aim, func(t *testing.T) {
+			dir := t.TempDir()
+			run(t, func(t *testing.T, r *rig) {
+				s := r.start(logged(dir)).ready()
+				s.net.Cut(errors.New("cut off"))
+				s.logs("forbidden/1", "x")
+				s.denying("forbidden/")
+				s.net.Cut(nil)
+				time.Sleep(20 * time.Second)
+				kv := r.consul.Client().KV()
+				all, _, err := kv.List("service/demo/config_log/", nil)
+				must(t, err)
+				if len(all) != 1 {
+					t.Fatalf("%d markers", len(all))
+				}
+				before, denied, found := strings.Cut(string(all[0].Value), `"denied":`)
+				name, _, _ := strings.Cut(aim, ":")
+				aimed := regexp.MustCompile(name+`:-?[0-9]+`).ReplaceAllString(denied, aim)
+				if !found || aimed == denied {
+					t.Fatalf("the marker is %s", all[0].Value)
+				}
+				all[0].Value = []byte(before + `"denied":` + aimed)
+				_, err = kv.Put(all[0], nil)
+				must(t, err)
+				if _, err := s.Put(r.ctx(configstore.DeniedLimit+30*time.Second), "good",
+					[]byte("1")); err != nil {
+					t.Errorf("another: %v", err)
+				}
+			})
+		})
 	}
 }
