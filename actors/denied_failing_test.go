@@ -70,6 +70,35 @@ func TestWhatIsNotReadOfFailingWorkConcernsNoOther(t *testing.T) {
 	}
 }
 
+// An answer that nothing may be read ends the tries that earlier answers of another kind began.
+func TestADenialEndsTheTriesToReadWhereWorkHasFailed(t *testing.T) {
+	run(t, func(c *cluster) {
+		var denies atomic.Bool
+		var asked atomic.Int64
+		c.way = transport.When(c.consul.RoundTripper(), holding("GET", "quarantine/"),
+			func(r *http.Request) (*http.Response, error) {
+				if n := asked.Add(1); n > 1000 {
+					return transport.Hang(r) // so that the test ends
+				}
+				if denies.Load() {
+					return transport.Answer(r, 403, "Permission denied"), nil
+				}
+				return transport.Answer(r, 400, "blocked by policy"), nil
+			})
+		c.addWork(c.items(10)...)
+		c.start("n1")
+		c.await("all of it runs", 30*time.Second, c.balanced(10))
+		asked.Store(0)
+		denies.Store(true)
+		c.addWork("late")
+		c.await("a late one", 5*time.Second, c.runs([]string{"late"}))
+		time.Sleep(time.Minute)
+		if n := asked.Load(); n > 2 {
+			c.t.Errorf("the leader asked %d times in a minute for what it may not read", n)
+		}
+	})
+}
+
 // When the work of all members fails at once, and Consul takes its time with what they say of it,
 // other items are given out all the same.
 func TestWorkThatFailsAtManyMembersDelaysNobodyElse(t *testing.T) {

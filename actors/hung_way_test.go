@@ -29,6 +29,41 @@ func pollsBy(actor string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return transport.Poll(r) && transport.By(r, actor) }
 }
 
+// What a leader notes as the last of its term hangs as any other request may.
+func TestALeaderWhoseLastNoteIsSwallowedMakesWay(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 6)
+		first := c.leader()
+		leader := c.members[first]
+		c.kill(c.follower())
+		time.Sleep(c.members[first].c.Settings().Bounds().TakeOver / 2) // there is something to note
+		heard := make(chan struct{})
+		free := sync.OnceFunc(func() { close(heard) })
+		defer free()
+		to, notes := c.consul.RoundTripper(), transport.TxnWith("leader_state")
+		swallowed := atomic.Bool{}
+		leader.net.Via(transport.When(to, func(r *http.Request) bool {
+			return notes(r) && transport.By(r, "assigner") && !swallowed.Swap(true)
+		}, func(r *http.Request) (*http.Response, error) {
+			<-heard
+			return to.RoundTrip(r)
+		}))
+		op, err := actors.NewOperator(c.client, "demo")
+		c.must(err)
+		c.must(op.Drain(c.t.Context(), first))
+		c.await("another leads", actors.StuckAfter+30*time.Second+
+			leader.c.Settings().Bounds().TakeOverLeader, func() bool {
+			now := c.leader()
+			return now != "" && now != first
+		})
+		if !swallowed.Load() {
+			c.t.Error("nothing was noted, so nothing was tried")
+		}
+		free()
+		c.await("all in order again", 2*time.Minute, c.runs(c.items(6)))
+	})
+}
+
 // A watch waits for most of its time, so that it hangs shows later.
 func TestAMemberWhoseWayToConsulSwallowsALongPollGivesUpWhatItHolds(t *testing.T) {
 	for _, actor := range []string{"member-watcher", "ack-watcher", "workload-watcher",

@@ -39,6 +39,10 @@ func (b *Base) Busy(ctx context.Context) error {
 	return b.Fault.Inject(ctx)
 }
 
+// Ends is called in place of Busy by an actor that goes on with something after its context has
+// ended: that may hang as well.
+func (b *Base) Ends(ctx context.Context) { b.progress.busy(ctx) }
+
 // Idle is called by each actor before it waits for a message.
 func (b *Base) Idle(ctx context.Context) { b.progress.idle(ctx) }
 

@@ -30,3 +30,11 @@ func Earliest(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// Latest returns the later of two times.
+func Latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

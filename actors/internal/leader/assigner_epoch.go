@@ -27,6 +27,12 @@ func (a *Assigner) newEpoch(ctx context.Context) error {
 			a.Hindered.Worked(a.term, "leader key")
 			a.enterEpoch(l)
 			return nil
+		case errors.Is(err, actor.ErrNotLeading) && a.leads():
+			// The lease was over at that moment. The next step of the tracker may find another
+			// one, which came meanwhile, and then the term goes on.
+			if !store.Pause(ctx, a.ladder.NextBackOff()) {
+				return ctx.Err()
+			}
 		case err == nil, errors.Is(err, actor.ErrNotLeading):
 			return errTermOver
 		case actor.Transient(err), errors.Is(err, messages.ErrAbandoned):
@@ -38,6 +44,12 @@ func (a *Assigner) newEpoch(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// leads tells whether this member leads in the assigner's term, as far as the tracker has said.
+func (a *Assigner) leads() bool {
+	l := a.leadership.Get()
+	return l.Role == messages.Leading && l.Term == a.term
 }
 
 func (a *Assigner) enterEpoch(l messages.Leadership) {

@@ -51,14 +51,18 @@ func (s *snapshot) brake(sorted *sorted, d *draft) (string, brakeCause) {
 			gone, s.peak), brakeForItems
 	}
 	holders := sorted.holders - len(d.overridden.members)
-	if n := len(sorted.lost) - len(d.overridden.members); n > brakeMembers &&
-		(s.braked != brakeOff || 2*n > holders) {
-		var last time.Time // when the last of them was confirmed
-		for _, id := range sorted.lost {
-			if away := s.absent[id]; !d.overridden.members[id] && away.since.After(last) {
-				last = away.since
-			}
+	n, last := 0, time.Time{} // last is when the last of them was confirmed, or looked at first
+	for _, id := range sorted.lost {
+		away := s.absent[id]
+		if d.overridden.members[id] || s.lasting(away) {
+			continue // one that cannot be confirmed holds up nothing but its own items
 		}
+		n++
+		if last = actor.Latest(last, away.since); away.since.IsZero() {
+			last = actor.Latest(last, away.asked)
+		}
+	}
+	if n > brakeMembers && (s.braked != brakeOff || 2*n > holders) {
 		if until := last.Add(s.hold); last.IsZero() || s.now.Before(until) {
 			if !last.IsZero() {
 				d.wake = actor.Earliest(d.wake, until)

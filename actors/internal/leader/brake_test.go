@@ -2,6 +2,8 @@ package leader
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +46,14 @@ func TestTheBrakeComesOnWhenMostOfItVanishes(t *testing.T) {
 	missed := func(s *snapshot) { s.braked = brakeForMembers }
 	restless := func(s *snapshot) { s.braked, s.balance = brakeForItems, false }
 	override := func(s *snapshot) { s.override = true }
+	// most of those that have vanished cannot be confirmed, and were looked at first so long ago
+	unconfirmed := func(ago time.Duration, but int) func(*snapshot) {
+		return func(s *snapshot) {
+			for _, id := range slices.Sorted(maps.Keys(s.absent))[but:] {
+				s.absent[id] = absence{asked: s.now.Add(-ago)}
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		changes []func(*snapshot)
 		want    string        // part of the reason; empty: no brake
@@ -85,11 +95,11 @@ func TestTheBrakeComesOnWhenMostOfItVanishes(t *testing.T) {
 			4 * time.Minute},
 		"most members, and meant":   {lost(7, 4, time.Second, override), "", 9 * time.Second},
 		"most members, long enough": {lost(7, 4, 5*time.Minute), "", 0},
-		"most members, unconfirmed": {lost(7, 4, 0, func(s *snapshot) {
-			for id := range s.absent {
-				s.absent[id] = absence{asked: s.now}
-			}
-		}), "4 of 7 members", 0},
+		"most members, unconfirmed": {lost(7, 4, 0, unconfirmed(time.Minute, 0)), "4 of 7 members",
+			4 * time.Minute},
+		"most members, never confirmed": {lost(7, 4, 0, unconfirmed(5*time.Minute, 0)), "", 0},
+		"most members, one of them not": {lost(7, 4, time.Minute, unconfirmed(5*time.Minute, 1)),
+			"", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := snapshotOf(t, c.changes...).draft()

@@ -204,6 +204,7 @@ func (a *Assigner) handOn(ctx context.Context) {
 	if ctx.Err() == nil || !mine || len(a.waited(time.Now(), true)) == 0 {
 		return
 	}
+	a.Ends(ctx)
 	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
 	defer cancel()
 	a.note(call, true)

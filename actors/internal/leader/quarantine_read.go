@@ -25,6 +25,7 @@ func (a *Assigner) readNotes(ctx context.Context) error {
 	switch {
 	case errors.Is(err, store.ErrDenied):
 		a.odd.Skip(store.Entry{Key: a.Keys.Quarantines()}, err.Error())
+		a.unreadNotes, a.notesFailed = aside{}, 0 // an answer: in the next epoch it is asked again
 		return nil
 	case err != nil:
 		most := mostInherit

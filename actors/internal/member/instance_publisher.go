@@ -96,7 +96,7 @@ func (a *InstancePublisher) Run(ctx context.Context) error {
 			membership.Take()
 		case <-assignments.Changed():
 			assignments.Take()
-			a.look = actor.Earliest(a.look, later(time.Now(), a.looked.Add(lookSoon)))
+			a.look = actor.Earliest(a.look, actor.Latest(time.Now(), a.looked.Add(lookSoon)))
 		case <-items():
 			holdings.Take()
 		case <-shown.Changed():
@@ -145,7 +145,7 @@ func (a *InstancePublisher) step(ctx context.Context, now time.Time) (next time.
 	if who, _ := a.Stuck(now); who != "" {
 		return next // a registration gives the check its time anew
 	}
-	if at := later(a.again, a.pace.free(now)); at.After(now) {
+	if at := actor.Latest(a.again, a.pace.free(now)); at.After(now) {
 		return actor.Earliest(next, at)
 	}
 	a.pace.take(now)
@@ -156,7 +156,7 @@ func (a *InstancePublisher) step(ctx context.Context, now time.Time) (next time.
 		wait := a.ladder.NextBackOff()
 		a.Log.Debug("instance-not-published", "err", err, "retry_in", wait.String())
 		a.again = now.Add(wait)
-		return actor.Earliest(next, later(a.again, a.pace.free(now)))
+		return actor.Earliest(next, actor.Latest(a.again, a.pace.free(now)))
 	}
 	return next // what is shown has changed: it looks again
 }
@@ -210,8 +210,8 @@ type pace struct {
 
 // free is when the next one may be done.
 func (p pace) free(now time.Time) time.Time {
-	return later(now, p.next.Add(-time.Duration(p.burst-1)*p.every))
+	return actor.Latest(now, p.next.Add(-time.Duration(p.burst-1)*p.every))
 }
 
 // take is one that is done.
-func (p *pace) take(now time.Time) { p.next = later(p.next, now).Add(p.every) }
+func (p *pace) take(now time.Time) { p.next = actor.Latest(p.next, now).Add(p.every) }

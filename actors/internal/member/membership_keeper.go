@@ -230,7 +230,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 			errors.New("registering: Consul's answer does not hold the record's index")
 	}
 	if !clearAt.IsZero() { // counted from when it is known to be registered
-		clearAt = later(clearAt, time.Now().Add(before.lease()))
+		clearAt = actor.Latest(clearAt, time.Now().Add(before.lease()))
 	}
 	a.registered(s, created.CreateIndex, created.ModifyIndex, clearAt, inherited)
 	return time.Now(), nil
@@ -374,11 +374,4 @@ func (a *MembershipKeeper) goodbye(ctx context.Context) {
 // own.
 func LockPoll(delay, refused time.Duration) time.Duration {
 	return min(max(delay/4, refused/4, 50*time.Millisecond), time.Second)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -98,7 +98,7 @@ func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Tim
 		return time.Time{} // the states tell when that is over
 	}
 	if a.news.After(now) || a.again.After(now) {
-		return later(a.news, a.again)
+		return actor.Latest(a.news, a.again)
 	}
 	want, next := summarise(summaryInput{now: now, member: m, view: view,
 		holdings: a.holdings.Get(), record: a.records.get, since: a.since})
@@ -108,7 +108,7 @@ func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Tim
 		return next
 	}
 	if a.news.IsZero() {
-		a.news = later(now.Add(statesSettle), a.at.Add(statesEvery))
+		a.news = actor.Latest(now.Add(statesSettle), a.at.Add(statesEvery))
 		return a.news
 	}
 	if due := a.at.Add(numbersEvery); numbers && due.After(now) {
@@ -117,7 +117,7 @@ func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Tim
 	}
 	a.news = time.Time{}
 	if err := a.write(ctx, want, now); err != nil {
-		wait := later(now.Add(a.ladder.NextBackOff()), now.Add(statesEvery))
+		wait := actor.Latest(now.Add(a.ladder.NextBackOff()), now.Add(statesEvery))
 		if errors.Is(err, store.ErrDenied) {
 			wait = now.Add(statesDenied)
 		}
