@@ -154,7 +154,7 @@ func TestLeadBeginsAtOnceWhenThePredecessorIsKnownDead(t *testing.T) {
 		old := actors.Process{}
 		knows := func(cfg *actors.Config) {
 			cfg.Liveness = func(p actors.Process) actors.Liveness {
-				if p.Instance == old.Instance {
+				if p.Instance == old.Instance && p.Lock == actors.NoLock { // as by default
 					return actors.Dead
 				}
 				return actors.Unknown

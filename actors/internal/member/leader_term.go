@@ -31,6 +31,8 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 	free := store.CheckNotExists(leader.Key)
 	switch {
 	case leader.Session != "" && leader.Session != s.ID:
+		// The watch may be silent, and this one may write no term.
+		a.leases = unrecordedLeases{}
 		return messages.Leadership{}, store.ErrRefused // the watch will tell whose it is
 	case leader.CreateIndex != 0:
 		free = store.CheckIndex(leader.Key, leader.ModifyIndex)
@@ -42,7 +44,9 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 	if err != nil {
 		return messages.Leadership{}, err
 	}
-	next := protocol.Term{Leader: a.ID, Session: s.ID, By: a.Process, After: term.ModifyIndex,
+	by := a.Process
+	by.Lock = a.Lock() // else whoever looks at it cannot tell what is left of this process
+	next := protocol.Term{Leader: a.ID, Session: s.ID, By: by, After: term.ModifyIndex,
 		TTL: max(a.Lease, lease), Clear: lease == 0}
 	if mutations.Broken("lead-not-chained") {
 		next.TTL, next.Clear = a.Lease, true
