@@ -30,8 +30,9 @@ func TestFollowersOfAListTogetherCostOneLookAtItForEachChange(t *testing.T) {
 		for i := range 1000 { // a look at them makes some 40 KiB, a list of them 300 KiB
 			put(fmt.Sprintf("followed/device_group_%05d", i), "v")
 		}
-		// What a follower and its request take of themselves, and what all looks together may.
-		const followers, little = 100, 100*8<<10 + 200<<10
+		// What a follower and its request take of themselves, on a busy machine up to 12 KiB, and what
+		// all looks together may: one look of each of them would be 4 MB.
+		const followers, little = 100, 100*20<<10 + 200<<10
 		s := showing(&fakeLooker{})
 		s.config = loaded(t, consul.Client())
 		s.waits = followers
