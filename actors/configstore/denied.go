@@ -14,10 +14,10 @@ import (
 const deniedPause = 5 * time.Second
 
 // addDenial counts a denial of write seq, and tells whether the run of denials has lasted for the
-// limit. The run goes on across writes, applied ones as well: so all denied writes of a log together
-// hold up the others for [DeniedLimit]. It ends when no other write was denied for that long. What
-// counts is how long such writes have been tried, also by several processes: of commands each is
-// there for a short time.
+// limit. The run goes on across writes, applied ones as well: so all denied writes of a log
+// together hold up the others for [DeniedLimit]. It ends when no other write was denied for that
+// long. What counts is how long such writes have been tried, also by several processes: of commands
+// each is there for a short time.
 func addDenial(d protocol.Denials, seq uint64, now time.Time) (run protocol.Denials, over bool) {
 	since := max(0, now.Sub(time.UnixMilli(d.Last)))
 	d.For = min(max(d.For, 0), DeniedLimit.Milliseconds()) // a stranger may have written it

@@ -91,8 +91,8 @@ func TestAWriteThatWasAppliedAndMayNoLongerBeReadHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// Others had written to its key, which the token may not look at any more: it is refused as one that
-// is denied.
+// Others had written to its key, which the token may not look at any more: it is refused as one
+// that is denied.
 func TestAWriteInTheLogThatMetAnotherBehindARuleIsRefusedWithinTheLimit(t *testing.T) {
 	dir := t.TempDir()
 	run(t, func(t *testing.T, r *rig) {

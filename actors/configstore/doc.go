@@ -43,8 +43,8 @@
 //     ([Queue].Denied). If it is granted by then, it is applied. Otherwise it is refused, and
 //     reported and kept as under rule 6. The limit counts for all of them together, and for all
 //     processes that use the log one after the other: a write that is denied later, and less than
-//     DeniedLimit after another denial, is refused at once. What was applied holds up nobody, though
-//     its keys may no longer be read.
+//     DeniedLimit after another denial, is refused at once. What was applied holds up nobody,
+//     though its keys may no longer be read.
 //  9. Keys and values have the layout of the system before this one; nothing is added below
 //     config_data/ but the key root, by the first store that ever starts, and again when somebody
 //     has deleted it.
@@ -64,6 +64,6 @@
 // both while a copy of it is under way.
 //
 // Each file is one actor or one of its decisions: watcher; cache_updater with snapshot; write_queue
-// with job_queue, record and refusals; consul_writer with marker, already_applied, denied and sweep;
-// log_opener; pulse; initialiser. tree.go wires the actors, store.go has the calls.
+// with job_queue, record and refusals; consul_writer with marker, already_applied, denied and
+// sweep; log_opener; pulse; initialiser. tree.go wires the actors, store.go has the calls.
 package configstore

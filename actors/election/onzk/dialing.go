@@ -10,9 +10,9 @@ import (
 )
 
 // A connection that ended within shortLived of its handshake makes the next dial pause, for 50 ms
-// first and about mostDialPause in the end. The client takes a handshake for success and dials again
-// without a pause: also where a server refuses the credentials that the client sends then, and ends
-// the connection.
+// first and about mostDialPause in the end. The client takes a handshake for success and dials
+// again without a pause: also where a server refuses the credentials that the client sends then,
+// and ends the connection.
 const (
 	shortLived    = time.Second
 	mostDialPause = time.Second

@@ -15,31 +15,46 @@ import (
 	"github.com/coordd/coordd/internal/testkit"
 )
 
-// refusing is a connection whose answers to credentials say that they are refused, as long as
-// refuses says so, and then breaks, as ZooKeeper's do.
+// refusing is a way to servers whose answers to credentials say that they are refused, as long as
+// refuses says so, and then break the connection, as ZooKeeper's do.
 type refusing struct {
-	net.Conn
-	refuses *atomic.Bool
-	asked   *atomic.Int32
-	xid     atomic.Uint32 // of the last one
+	*devzookeeper.Way
+	refuses      atomic.Bool
+	dials, asked atomic.Int32
 }
 
-func (r *refusing) Write(request []byte) (int, error) {
-	const setAuth = 100
-	if len(request) >= 12 && binary.BigEndian.Uint32(request[8:]) == setAuth && r.refuses.Load() {
-		r.asked.Add(1)
-		r.xid.Store(binary.BigEndian.Uint32(request[4:]))
+func (r *refusing) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	r.dials.Add(1)
+	c, err := r.Way.Dial(network, address, timeout)
+	if err != nil {
+		return nil, err
 	}
-	return r.Conn.Write(request)
+	return &refusingConn{Conn: c, server: r}, nil
 }
 
-func (r *refusing) Read(b []byte) (int, error) {
-	n, err := r.Conn.Read(b)
-	if xid := r.xid.Load(); n >= 16 && xid != 0 && binary.BigEndian.Uint32(b) == xid {
+type refusingConn struct {
+	net.Conn
+	server *refusing
+	xid    atomic.Uint32 // of the last credentials
+}
+
+func (c *refusingConn) Write(request []byte) (int, error) {
+	const setAuth = 100
+	if len(request) >= 12 && binary.BigEndian.Uint32(request[8:]) == setAuth &&
+		c.server.refuses.Load() {
+		c.server.asked.Add(1)
+		c.xid.Store(binary.BigEndian.Uint32(request[4:]))
+	}
+	return c.Conn.Write(request)
+}
+
+func (c *refusingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if xid := c.xid.Load(); n >= 16 && xid != 0 && binary.BigEndian.Uint32(b) == xid {
 		const authFailed = -115
 		failed := int32(authFailed)
 		binary.BigEndian.PutUint32(b[12:], uint32(failed))
-		time.AfterFunc(time.Millisecond, func() { _ = r.Conn.Close() })
+		time.AfterFunc(time.Millisecond, func() { _ = c.Conn.Close() })
 	}
 	return n, err
 }
@@ -50,28 +65,19 @@ func TestCredentialsThatAreRefusedAreSaidOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
 		var log testkit.Output
 		s.log = slog.New(slog.NewTextHandler(&log, nil))
-		var refuses atomic.Bool
-		var asked atomic.Int32
-		refuses.Store(true)
-		way := s.zoo.Way(devzookeeper.Weather{})
-		conn := s.connect(onzk.Config{Digest: "coordd:secret", Dial: func(network, address string,
-			timeout time.Duration) (net.Conn, error) {
-			c, err := way.Dial(network, address, timeout)
-			if err != nil {
-				return nil, err
-			}
-			return &refusing{Conn: c, refuses: &refuses, asked: &asked}, nil
-		}})
+		server := &refusing{Way: s.zoo.Way(devzookeeper.Weather{})}
+		server.refuses.Store(true)
+		conn := s.connect(onzk.Config{Digest: "coordd:secret", Dial: server.Dial})
 		defer conn.Close()
 		e := s.nominate(conn, "n1")
 		time.Sleep(5 * time.Minute)
 		if n := strings.Count(log.String(), "zookeeper-refuses-credentials"); n != 1 {
 			t.Errorf("the log says it %d times", n)
 		}
-		if n := asked.Load(); n < 30 || n > 100 {
+		if n := server.asked.Load(); n < 30 || n > 100 {
 			t.Errorf("the server was asked %d times in five minutes", n)
 		}
-		refuses.Store(false)
+		server.refuses.Store(false)
 		begin := time.Now()
 		becomes(t, e, election.Leading)
 		if took := time.Since(begin); took > 15*time.Second {
@@ -91,34 +97,24 @@ func TestCredentialsThatAreRefusedLaterAreSentSeldom(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
 		var log testkit.Output
 		s.log = slog.New(slog.NewTextHandler(&log, nil))
-		var refuses atomic.Bool
-		var asked, dials atomic.Int32
-		way := s.zoo.Way(devzookeeper.Weather{})
-		conn := s.connect(onzk.Config{Digest: "coordd:secret", Dial: func(network, address string,
-			timeout time.Duration) (net.Conn, error) {
-			dials.Add(1)
-			c, err := way.Dial(network, address, timeout)
-			if err != nil {
-				return nil, err
-			}
-			return &refusing{Conn: c, refuses: &refuses, asked: &asked}, nil
-		}})
+		server := &refusing{Way: s.zoo.Way(devzookeeper.Weather{})}
+		conn := s.connect(onzk.Config{Digest: "coordd:secret", Dial: server.Dial})
 		defer conn.Close()
 		e := s.nominate(conn, "n1")
 		for turn := 1; turn <= 2; turn++ {
 			becomes(t, e, election.Leading)
 			time.Sleep(10 * time.Second)
-			dials.Store(0)
-			refuses.Store(true)
-			way.Mend(true) // breaks the connections
+			server.dials.Store(0)
+			server.refuses.Store(true)
+			server.Mend(true) // breaks the connections
 			time.Sleep(5 * time.Second)
-			if n := dials.Load(); n < 5 || n > 30 {
+			if n := server.dials.Load(); n < 5 || n > 30 {
 				t.Fatalf("turn %d: %d dials in five seconds", turn, n)
 			}
 			if n := strings.Count(log.String(), "zookeeper-refuses-credentials"); n != turn {
 				t.Errorf("turn %d: the log says it %d times", turn, n)
 			}
-			refuses.Store(false)
+			server.refuses.Store(false)
 			begin := time.Now()
 			becomes(t, e, election.Leading)
 			if took := time.Since(begin); took > 5*time.Second {

@@ -2,14 +2,11 @@ package leader
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/devconsul"
-	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -21,22 +18,11 @@ func TestATermThatGoesOnHasAnAssigner(t *testing.T) {
 		"is over": messages.Uncertain} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				quiet := slog.New(slog.DiscardHandler)
-				consul := devconsul.New(devconsul.Config{Logger: quiet})
-				defer consul.Close()
-				s, err := protocol.New("demo", store.Config{Client: consul.Client()})
-				if err != nil {
-					t.Fatal(err)
-				}
 				now := messages.Leadership{Role: messages.Leading, Term: 1, Epoch: 7}
-				leadership := messages.NewState(now)
+				v := newViews()
+				v.leadership.Set(now)
 				bump := messages.NewMailbox[messages.Bump, messages.Leadership]()
-				a := NewAssigner(actor.NewBase(actor.Settings{Service: "demo", ID: "n1"}, s, quiet),
-					1, leadership.Reader(), messages.NewState(messages.Members{}).Reader(),
-					messages.NewState(messages.Acks{}).Reader(),
-					messages.NewState(messages.Workload{}).Reader(),
-					messages.NewState(messages.Control{}).Reader(), bump,
-					messages.NewState(messages.Plan{}))
+				a := v.assigner(t, actor.Settings{}, bump)
 				a.ladder = store.NewLadder()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
@@ -49,7 +35,7 @@ func TestATermThatGoesOnHasAnAssigner(t *testing.T) {
 							if n == 0 {
 								r.Reply(now, actor.ErrNotLeading)
 								now.Role, now.Epoch = role, 8
-								leadership.Set(now)
+								v.leadership.Set(now)
 							} else if role != messages.Leading {
 								r.Reply(now, actor.ErrNotLeading)
 							} else {

@@ -1,9 +1,48 @@
 package leader
 
 import (
+	"log/slog"
 	"testing"
 
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// views are what an assigner looks at.
+type views struct {
+	leadership *messages.State[messages.Leadership]
+	members    *messages.State[messages.Members]
+	acks       *messages.State[messages.Acks]
+	workload   *messages.State[messages.Workload]
+	control    *messages.State[messages.Control]
+}
+
+func newViews() views {
+	return views{messages.NewState(messages.Leadership{}),
+		messages.NewState(messages.Members{Index: 1}), messages.NewState(messages.Acks{}),
+		messages.NewState(messages.Workload{Index: 1}),
+		messages.NewState(messages.Control{Index: 1})}
+}
+
+// assigner is one that does not run, of term 1, with an empty Consul.
+func (v views) assigner(t *testing.T, set actor.Settings,
+	bump *messages.Mailbox[messages.Bump, messages.Leadership]) *Assigner {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	consul := devconsul.New(devconsul.Config{Logger: quiet})
+	t.Cleanup(consul.Close)
+	s, err := protocol.New("demo", store.Config{Client: consul.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Service, set.ID = "demo", "n1"
+	return NewAssigner(actor.NewBase(set, s, quiet), 1, v.leadership.Reader(), v.members.Reader(),
+		v.acks.Reader(), v.workload.Reader(), v.control.Reader(), bump,
+		messages.NewState(messages.Plan{}))
+}

@@ -1,34 +1,18 @@
 package leader
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/devconsul"
-	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
 
 // A registration changes the record and the ack. The watch of acks may be the first to wake the
 // assigner, which then finds the new member in the state, too.
 func TestWhatTheSnapshotHoldsIsSoakedWhoeverWokeTheAssigner(t *testing.T) {
-	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
-	defer consul.Close()
-	s, err := protocol.New("demo", store.Config{Client: consul.Client()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	members := messages.NewState(messages.Members{Index: 1})
-	workload := messages.NewState(messages.Workload{Index: 1})
-	control := messages.NewState(messages.Control{Index: 1})
-	a := NewAssigner(actor.NewBase(actor.Settings{Service: "demo", ID: "n1",
-		LeaderSoak: 5 * time.Second, Merge: time.Second}, s, slog.New(slog.DiscardHandler)), 1,
-		messages.NewState(messages.Leadership{}).Reader(), members.Reader(),
-		messages.NewState(messages.Acks{}).Reader(), workload.Reader(), control.Reader(), nil,
-		messages.NewState(messages.Plan{}))
+	v := newViews()
+	a := v.assigner(t, actor.Settings{LeaderSoak: 5 * time.Second, Merge: time.Second}, nil)
 	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.Keys)
 	calm := func() {
 		t.Helper()
@@ -43,10 +27,10 @@ func TestWhatTheSnapshotHoldsIsSoakedWhoeverWokeTheAssigner(t *testing.T) {
 		what string
 		do   func()
 	}{
-		{"a member", func() { members.Set(messages.Members{Index: 2}) }},
-		{"an item", func() { workload.Set(oneItem(2, "b", messages.WorkItem{Weight: 1})) }},
-		{"a weight", func() { workload.Set(oneItem(3, "b", messages.WorkItem{Weight: 2})) }},
-		{"an order", func() { control.Set(messages.Control{Index: 2, Freeze: true}) }},
+		{"a member", func() { v.members.Set(messages.Members{Index: 2}) }},
+		{"an item", func() { v.workload.Set(oneItem(2, "b", messages.WorkItem{Weight: 1})) }},
+		{"a weight", func() { v.workload.Set(oneItem(3, "b", messages.WorkItem{Weight: 2})) }},
+		{"an order", func() { v.control.Set(messages.Control{Index: 2, Freeze: true}) }},
 	} {
 		change.do()
 		if s := a.snapshot(time.Now()); s.balance || s.place {
@@ -54,8 +38,8 @@ func TestWhatTheSnapshotHoldsIsSoakedWhoeverWokeTheAssigner(t *testing.T) {
 		}
 		calm()
 	} // A payload, and an order to restart, say nothing of where items are to be.
-	workload.Set(oneItem(4, "b", messages.WorkItem{Weight: 2, ModifyIndex: 4}))
-	control.Set(messages.Control{Index: 3, Freeze: true,
+	v.workload.Set(oneItem(4, "b", messages.WorkItem{Weight: 2, ModifyIndex: 4}))
+	v.control.Set(messages.Control{Index: 3, Freeze: true,
 		RestartItems: messages.TableOf(map[string]uint64{"b": 3})})
 	if s := a.snapshot(time.Now()); !s.balance || !s.place {
 		t.Error("a payload and an order to restart are soaked")
