@@ -165,7 +165,14 @@ func TestALoggedWriteOutlastsATokenThatMayWriteNothing(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start(logged(dir)).ready()
 		s.put("before", "1")
-		var granted atomic.Bool
+		s.net.Cut(errors.New("cut off"))
+		s.logs("forbidden/1", "1")
+		s.denying("forbidden/")
+		s.net.Cut(nil)
+		r.await("what the token lacks alone is refused", 2*configstore.DeniedLimit, func() bool {
+			return s.Queue().Get().Refused == 1
+		})
+		var granted atomic.Bool // a moment later, when the limit has been reached
 		s.net.Via(transport.When(s.net.To(), func(req *http.Request) bool {
 			return !granted.Load() && isTxn(req)
 		}, denied))
@@ -176,13 +183,13 @@ func TestALoggedWriteOutlastsATokenThatMayWriteNothing(t *testing.T) {
 		s.net.Cut(nil)
 		time.Sleep(time.Hour)
 		q := s.Queue().Get()
-		r.expect("waiting and refused", fmt.Sprint(q.Waiting, q.Refused), "3 0")
+		r.expect("waiting and refused", fmt.Sprint(q.Waiting, q.Refused), "3 1")
 		r.expect("said", errors.Is(q.Denied, configstore.ErrDenied), true)
 		granted.Store(true)
 		r.await("all are applied", 10*time.Second, func() bool {
 			return s.Queue().Get().Waiting == 0
 		})
 		r.expect("writes", fmt.Sprint(r.times("k0=1"), r.times("k1=1"), r.times("k2=1")), "1 1 1")
-		r.expect("refused", s.Queue().Get().Refused, 0)
+		r.expect("refused", s.Queue().Get().Refused, 1)
 	})
 }

@@ -91,7 +91,8 @@ func TestMarkersOfKilledCommandsAreCollected(t *testing.T) {
 
 // A member's id may look like anything.
 func TestTheMarkerOfAMemberStaysWhateverItsIDLooksLike(t *testing.T) {
-	for _, id := range []string{"m", "once", "anon", "once-daily", "anon-00", "command", "nameless"} {
+	for _, id := range []string{"m", "once", "anon", "once-daily", "anon-00", "command",
+		"nameless"} {
 		t.Run(id, func(t *testing.T) {
 			run(t, func(t *testing.T, r *rig) {
 				s := r.named(id)
@@ -101,7 +102,9 @@ func TestTheMarkerOfAMemberStaysWhateverItsIDLooksLike(t *testing.T) {
 				// host, and somebody has deleted the key.
 				s.net.Next(1, func(req *http.Request) (*http.Response, error) {
 					res, err := s.net.Lose(req)
+					was := r.markers()
 					r.command(elsewhere)
+					r.expect("its marker", r.markers(), was)
 					r.strangerDeletes("config_data/k")
 					return res, err
 				})
@@ -122,7 +125,9 @@ func TestTheMarkerOfAMemberStaysWhateverItsIDLooksLike(t *testing.T) {
 				s.put("k", "1")
 				s.kill() // the whole machine, before the disk knows that the write is over
 				must(t, os.WriteFile(filepath.Join(after, "log"), disk, 0o600))
+				was := r.markers()
 				r.command()
+				r.expect("its marker", r.markers(), was)
 				r.strangerDeletes("config_data/k")
 				s = r.named(id, logged(after))
 				s.put("other", "2")
