@@ -86,25 +86,35 @@ func TestARefusedWriteThatNothingIsKnownOfIsNotSentAgain(t *testing.T) {
 				t.Errorf("after %d others: %v", others, err)
 			}
 		}
+		p, _, err := d.kv.Get("service/demo/sequence/work", nil)
+		d.must(err)
+		if n := len(strings.Fields(string(p.Value))); n != 128 {
+			t.Errorf("the sequence key holds %d names, want 128", n)
+		}
 	})
 }
 
 // What a stranger has written into a sequence key, or a coordd that put a number there, is not
 // written back, and tells nothing of what was refused.
 func TestWhatIsNoNameInASequenceKeyHindersNoOperator(t *testing.T) {
-	operate(t, func(t *testing.T, d *desk) {
-		op, between := proxied(t, d)
-		for _, value := range []string{"4711", strings.Repeat("x", 400_000),
-			strings.Repeat("ABCDEFGH ", 50_000)} {
-			d.put("sequence/work", value)
-			d.must(op.AddWork(t.Context(), actors.WorkInput{ID: "w"}))
-			*between = func() { d.put("sequence/work", value) }
-			if err := op.AddWork(t.Context(), actors.WorkInput{ID: "w"}); !errors.Is(err,
-				actors.ErrUnreachable) {
-				t.Errorf("nobody can tell whether it was applied, and it says: %v", err)
-			}
+	for _, value := range []string{"4711", strings.Repeat("x", 400_000),
+		strings.Repeat("ABCDEFGH ", 50_000)} {
+		for _, before := range []bool{false, true} {
+			operate(t, func(t *testing.T, d *desk) {
+				op, between := proxied(t, d)
+				if before {
+					d.put("sequence/work", value)
+					d.must(op.AddWork(t.Context(), actors.WorkInput{ID: "w"}))
+				}
+				*between = func() { d.put("sequence/work", value) }
+				if err := op.AddWork(t.Context(), actors.WorkInput{ID: "w"}); !errors.Is(err,
+					actors.ErrUnreachable) {
+					t.Errorf("%.10s: nobody can tell whether it was applied, and it says: %v", value,
+						err)
+				}
+			})
 		}
-	})
+	}
 }
 
 // Nor does it once another operator has written names over it.
