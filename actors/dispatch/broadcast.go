@@ -175,6 +175,11 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, of int, header http.
 		return reply{}, 0, missing(m, err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// net/http gives the connection away, and with it ctx has no end for what is read
+		return reply{}, 0, fmt.Errorf("it goes on at %s in a protocol that nobody asked for: %w",
+			m.Address, errMaybeDone)
+	}
 	switch oursIn(resp) {
 	case ReasonNoAddress:
 		return reply{}, 0, noService(m)

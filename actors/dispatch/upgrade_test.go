@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/testkit"
 )
 
@@ -146,4 +148,35 @@ func TestAClientMayGoOnBehindTheEndOfWhatItsMemberSends(t *testing.T) {
 			t.Errorf("%q, %v after %v", all, err, took)
 		}
 	})
+}
+
+// Nobody can upgrade a broadcast. A member that goes on in another protocol all the same has given
+// no answer that would end: its connection ends, and the others are heard.
+func TestABroadcastDoesNotWaitForAMemberThatGoesOnInAnotherProtocol(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector closes what nobody has
+	w := newWorld(t)
+	w.client.Timeout = testkit.Patience / 12 // the dispatcher's own is longer
+	ended := make(chan error, 1)
+	w.table.members = []routing.Member{
+		{ID: "n1", Address: w.service(func(rw http.ResponseWriter, _ *http.Request) {
+			upgrade(t, rw, "unasked", func(conn net.Conn, in io.Reader) {
+				_ = conn.SetReadDeadline(time.Now().Add(testkit.Patience / 12))
+				_, err := io.Copy(io.Discard, in)
+				ended <- err
+			})
+		})},
+		{ID: "n2", Address: w.service(func(rw http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(rw, "here")
+		})},
+	}
+	a := w.do("POST", "/*/", "x")
+	g := gathered(t, a)
+	if a.StatusCode != http.StatusMultiStatus || g.Answers["n2"].Body != "here" ||
+		!strings.Contains(g.Missing["n1"], "protocol") ||
+		!strings.Contains(g.Missing["n1"], "may have carried the request out") {
+		t.Errorf("%s %s", a.Status, a.body)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the connection to it has not ended: %v", err)
+	}
 }
