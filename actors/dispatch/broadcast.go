@@ -26,8 +26,13 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 	}
 	var body []byte
 	if r.Body != nil { // before it takes a place: whoever sends slowly keeps nobody waiting
-		all, took, err := w.readAll(broadcastBytes+1, &d.bodies, d.cfg.Timeout)
+		all, took, err := w.readAll(r.Context(), broadcastBytes+1, &d.bodies, d.cfg.Timeout)
 		defer d.bodies.releaseN(took)
+		if err != nil {
+			if over := ended(r.Context(), "broadcast", ""); over != nil {
+				return over
+			}
+		}
 		switch {
 		case errors.Is(err, errNoRoom):
 			return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
@@ -49,7 +54,14 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 		return refused
 	}
 	defer d.answers.releaseN(g.room)
-	if r.Context().Err() != nil {
+	if r.Context().Err() != nil && len(g.missing) > 0 {
+		asked := ""
+		if g.maybeDone || len(g.answers) > 0 {
+			asked = "every member"
+		}
+		if over := ended(r.Context(), "broadcast", asked); over != nil {
+			return over
+		}
 		panic(http.ErrAbortHandler) // there is nobody to answer
 	}
 	if g.room > smallBytes { // clients that read slowly leave room for the answers to others
@@ -90,6 +102,9 @@ func (d *Dispatcher) gathered(r *http.Request, body []byte) (*gathering, *refusa
 	wait, cancel := context.WithTimeout(r.Context(), max(0, d.cfg.Wait))
 	members, err := d.cfg.Locator.Members(wait)
 	cancel()
+	if over := ended(r.Context(), "broadcast", ""); err != nil && over != nil {
+		return nil, over
+	}
 	if err != nil {
 		return nil, unlocated(err)
 	}

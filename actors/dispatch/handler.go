@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"mime"
 	"net"
 	"net/http"
@@ -326,27 +327,22 @@ func oursIn(resp *http.Response) string {
 func (d *Dispatcher) failed(w http.ResponseWriter, r *http.Request, err error) {
 	t := routedRequestOf(r.Context())
 	refused, ok := errors.AsType[*refusal](err)
-	stopping := errors.Is(context.Cause(r.Context()), ErrStopping)
+	asked := ""
+	if t.loc.Member != "" {
+		asked = "member " + t.loc.Member
+	}
+	over := ended(r.Context(), fmt.Sprintf("item %q", t.item), asked)
 	switch {
-	case stopping && t.loc.Member == "":
-		refused = refuse(http.StatusServiceUnavailable, ReasonNotReady, soon,
-			"item %q: the dispatcher stops, and the request was not sent to anybody", t.item)
-	case stopping:
-		refused = refuse(http.StatusBadGateway, ReasonLost, 0,
-			"item %q: the dispatcher stops before member %s has answered: the request may have "+
-				"been carried out",
-			t.item, t.loc.Member)
+	case over != nil:
+		refused = over
 	case errors.Is(t.body.sourceError(), os.ErrDeadlineExceeded):
 		// with which the server cancels the request
 		refused = badBody(t.body.sourceError(), t.patience, "")
-	case errors.Is(r.Context().Err(), context.Canceled):
+	case r.Context().Err() != nil:
 		d.log.Debug("client-gone", "item", t.item, "member", t.loc.Member)
 		// or the server would say 200: it may be there still, and only have sent nothing for too
 		// long
 		panic(http.ErrAbortHandler)
-	case r.Context().Err() != nil:
-		refused = refuse(http.StatusGatewayTimeout, ReasonTimeout, 0,
-			"item %q: the time for the request is over", t.item)
 	case !ok: // the proxy's own, such as a failed upgrade
 		refused = refuse(http.StatusBadGateway, ReasonLost, 0, "item %q: its member %s: %v", t.item,
 			t.loc.Member, err)

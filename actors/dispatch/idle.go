@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -247,10 +248,12 @@ func (c *client) read(p []byte) (int, error) {
 }
 
 // readAll reads a body of at most so many bytes, which count in a limit and have to be here
-// within a time, however busily they are sent.
-func (c *client) readAll(most int64, room *limit, within time.Duration) ([]byte, int64, error) {
+// within a time, however busily they are sent, and before ctx ends.
+func (c *client) readAll(ctx context.Context, most int64, room *limit,
+	within time.Duration) ([]byte, int64, error) {
 	c.readDeadlineSet = time.Now()
 	_ = c.ctrl.SetReadDeadline(c.readDeadlineSet.Add(within))
+	defer context.AfterFunc(ctx, func() { _ = c.ctrl.SetReadDeadline(time.Now()) })()
 	return room.readAll(readerFunc(c.read), most)
 }
 

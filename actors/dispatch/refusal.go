@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -90,6 +91,26 @@ func badBody(err error, within time.Duration, sent string) *refusal {
 	}
 	r.cause = err
 	return r
+}
+
+// ended is the refusal for a request whose context has ended, and not because its client has gone;
+// nil: it has not. What names the request, asked who may have got it; empty: nobody.
+func ended(ctx context.Context, what, asked string) *refusal {
+	stopping := errors.Is(context.Cause(ctx), ErrStopping)
+	switch {
+	case stopping && asked == "":
+		return refuse(http.StatusServiceUnavailable, ReasonNotReady, soon,
+			"%s: the dispatcher stops, and the request was not sent to anybody", what)
+	case stopping:
+		return refuse(http.StatusBadGateway, ReasonLost, 0,
+			"%s: the dispatcher stops before %s has answered: the request may have been carried "+
+				"out",
+			what, asked)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return refuse(http.StatusGatewayTimeout, ReasonTimeout, 0,
+			"%s: the time for the request is over", what)
+	}
+	return nil
 }
 
 // Seconds after which it makes sense to ask again: what a move takes, and what is more than a

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
@@ -170,6 +171,86 @@ func TestWhatIsUnderWayWhenTheServerStopsIsAnswered(t *testing.T) {
 	cancel(dispatch.ErrStopping)
 	w.refused(<-sent, 502, dispatch.ReasonLost)
 	w.refused(<-waiting, 503, dispatch.ReasonNotReady)
+}
+
+// waitingLocator does not know the members.
+type waitingLocator struct {
+	dispatch.Locator
+	asked chan struct{}
+}
+
+func (l waitingLocator) Members(ctx context.Context) ([]routing.Member, error) {
+	l.asked <- struct{}{}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A broadcast is told of a stop as well: also one that waits for the list of members, or for its
+// own body. So is one whose time is over.
+func TestABroadcastThatIsUnderWayWhenTheServerStopsIsAnswered(t *testing.T) {
+	for name, c := range map[string]struct {
+		request string
+		unknown bool          // the members
+		within  time.Duration // 0: it has any time, and the server stops
+		status  int
+		reason  string
+	}{
+		"it was sent":          {"1\r\n\r\nx", false, 0, 502, dispatch.ReasonLost},
+		"nobody was asked":     {"1\r\n\r\nx", true, 0, 503, dispatch.ReasonNotReady},
+		"its body is not here": {"2\r\n\r\nx", false, 0, 503, dispatch.ReasonNotReady},
+		"its time is over": {"1\r\n\r\nx", true, 50 * time.Millisecond, 504,
+			dispatch.ReasonTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(chan struct{}, 1)
+			w := newWorld(t, func(cfg *dispatch.Config) {
+				cfg.Wait, cfg.Timeout = 2*testkit.Patience, 2*testkit.Patience
+				if c.unknown {
+					cfg.Locator = waitingLocator{cfg.Locator, asked}
+				}
+			})
+			w.table.members = []routing.Member{{ID: "n1", Address: w.service(
+				func(_ http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+					asked <- struct{}{}
+					<-r.Context().Done()
+				})}}
+			ctx, end := context.WithCancelCause(t.Context())
+			defer end(nil)
+			front := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter,
+				r *http.Request) {
+				if c.within > 0 {
+					limited, over := context.WithTimeout(r.Context(), c.within)
+					defer over()
+					r = r.WithContext(limited)
+				}
+				w.d.ServeHTTP(rw, r)
+			}))
+			front.Config.BaseContext = func(net.Listener) context.Context { return ctx }
+			front.Start()
+			defer front.Close()
+			conn, err := net.Dial("tcp", front.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(testkit.Patience / 12))
+			fmt.Fprint(conn, "POST /*/ HTTP/1.1\r\nHost: x\r\nContent-Length: ", c.request)
+			w.underWay("it is under way", 1)
+			if c.request[0] == '1' {
+				<-asked
+			}
+			if c.within == 0 {
+				end(dispatch.ErrStopping)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatalf("it was cut off: %v", err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			w.refused(answer{resp, string(body)}, c.status, c.reason)
+		})
+	}
 }
 
 // However it ends, a request gives its places back.
