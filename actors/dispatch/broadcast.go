@@ -24,32 +24,7 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 		return refuse(http.StatusBadRequest, ReasonPath, 0,
 			"a broadcast cannot be upgraded: its answers are gathered")
 	}
-	var body []byte
-	if r.Body != nil { // before it takes a place: whoever sends slowly keeps nobody waiting
-		all, took, err := w.readAll(r.Context(), broadcastBytes+1, &d.bodies, d.cfg.Timeout)
-		defer d.bodies.releaseN(took)
-		if err != nil {
-			if over := ended(r.Context(), "broadcast", ""); over != nil {
-				return over
-			}
-		}
-		switch {
-		case errors.Is(err, errNoRoom):
-			return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-				"the bodies of the broadcasts under way have %d bytes, which is the limit",
-				bodiesBytes)
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return refuse(http.StatusRequestTimeout, ReasonTimeout, 0,
-				"the body of a broadcast must be here within %v", d.cfg.Timeout)
-		case err != nil:
-			return badBody(err, d.cfg.Timeout, "; nobody was asked")
-		}
-		if body = all; len(body) > broadcastBytes {
-			return refuse(http.StatusRequestEntityTooLarge, ReasonTooLarge, 0,
-				"the body of a broadcast may have %d bytes", broadcastBytes)
-		}
-	}
-	g, refused := d.gathered(r, body)
+	g, refused := d.gathered(w, r)
 	if refused != nil {
 		return refused
 	}
@@ -91,12 +66,46 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 	return nil
 }
 
-// gathered asks all members. Its place is for the asking: a client may take its time to read the
-// answers.
-func (d *Dispatcher) gathered(r *http.Request, body []byte) (*gathering, *refusal) {
+// admit reads a broadcast's body, and takes a place for it then: whoever sends slowly keeps nobody
+// waiting. Bodies that have a place are so few that they take none of the room of those to come.
+func (d *Dispatcher) admit(w *client, r *http.Request) (body []byte, refused *refusal) {
+	if r.Body != nil {
+		all, took, err := w.readAll(r.Context(), broadcastBytes+1, &d.bodies, d.cfg.Timeout)
+		defer d.bodies.releaseN(took)
+		if err != nil {
+			if over := ended(r.Context(), "broadcast", ""); over != nil {
+				return nil, over
+			}
+		}
+		switch {
+		case errors.Is(err, errNoRoom):
+			return nil, refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+				"the bodies of broadcasts that are on their way have %d bytes, which is the limit",
+				bodiesBytes)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, refuse(http.StatusRequestTimeout, ReasonTimeout, 0,
+				"the body of a broadcast must be here within %v", d.cfg.Timeout)
+		case err != nil:
+			return nil, badBody(err, d.cfg.Timeout, "; nobody was asked")
+		}
+		if body = all; len(body) > broadcastBytes {
+			return nil, refuse(http.StatusRequestEntityTooLarge, ReasonTooLarge, 0,
+				"the body of a broadcast may have %d bytes", broadcastBytes)
+		}
+	}
 	if !d.broadcasting.acquire() {
 		return nil, refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"%d broadcasts are under way, which is the limit", broadcasts)
+	}
+	return body, nil
+}
+
+// gathered asks all members. Its place is for the asking: a client may take its time to read the
+// answers.
+func (d *Dispatcher) gathered(w *client, r *http.Request) (*gathering, *refusal) {
+	body, refused := d.admit(w, r)
+	if refused != nil {
+		return nil, refused
 	}
 	defer d.broadcasting.release()
 	wait, cancel := context.WithTimeout(r.Context(), max(0, d.cfg.Wait))
@@ -204,7 +213,7 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, of int, header http.
 				"host:port of the service beside it",
 				m.Address)
 	}
-	got, took, err := d.answers.readAll(resp.Body, most+1)
+	got, took, err := d.answers.readAll(resp.Body, 0, most+1)
 	if err != nil {
 		d.answers.releaseN(took)
 		if errors.Is(err, errNoRoom) {

@@ -39,7 +39,9 @@
 //     beginning of an answer, for a member that takes nothing of a body (Config.Timeout), for a
 //     client that sends or takes nothing (30 s, or the Timeout if that is more), and for silence.
 //  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing,
-//     and why, is part of the result. Clients that send or read slowly and members that hang leave
+//     and why, is part of the result. Clients that send or read slowly leave room for broadcasts
+//     whose bodies and answers have 64 KiB at the most: larger ones share 64 MiB for the bodies
+//     that are on their way, and 128 MiB for the answers that clients read. Members that hang leave
 //     room for other broadcasts, however many members hang of Config.Fanout at the most. What is
 //     gathered costs what the members have answered, and not what JSON makes of it; a client has to
 //     read it in time, at 64 KiB a second of what they have answered.

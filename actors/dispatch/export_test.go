@@ -48,6 +48,9 @@ func (r *Reach) Check(ctx context.Context, target, resolved string) error {
 // Reading is how many broadcasts were answered by the members and are being read by their clients.
 func (d *Dispatcher) Reading() int { return int(d.reading.used.Load() >> 20) }
 
+// Bodies is how many bytes the bodies that broadcasts are waiting for take of their room.
+func (d *Dispatcher) Bodies() int64 { return d.bodies.used.Load() }
+
 // UpgradedClient is the client's side of an upgraded connection.
 func UpgradedClient(conn net.Conn, idle time.Duration) net.Conn {
 	return &upgradedClient{Conn: conn, writeTimeout: idle, idleTimeout: idle}

@@ -247,14 +247,14 @@ func (c *client) read(p []byte) (int, error) {
 	return n, err
 }
 
-// readAll reads a body of at most so many bytes, which count in a limit and have to be here
-// within a time, however busily they are sent, and before ctx ends.
+// readAll reads a body of at most so many bytes, which have to be here within a time, however
+// busily they are sent, and before ctx ends. What a small body has not counts in the limit.
 func (c *client) readAll(ctx context.Context, most int64, room *limit,
 	within time.Duration) ([]byte, int64, error) {
 	c.readDeadlineSet = time.Now()
 	_ = c.ctrl.SetReadDeadline(c.readDeadlineSet.Add(within))
 	defer context.AfterFunc(ctx, func() { _ = c.ctrl.SetReadDeadline(time.Now()) })()
-	return room.readAll(readerFunc(c.read), most)
+	return room.readAll(readerFunc(c.read), smallBytes, most)
 }
 
 type readerFunc func([]byte) (int, error)

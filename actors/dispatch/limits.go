@@ -33,19 +33,19 @@ func (g *limit) releaseN(n int64) { g.used.Add(-n) }
 // errNoRoom is returned for what does not fit into memory beside all else that is under way.
 var errNoRoom = errors.New("no room")
 
-// readAll reads at most so many bytes, all of which count in the limit as they come: one
-// who sends slowly takes little. The room is to be given back, also after an error.
-func (g *limit) readAll(r io.Reader, most int64) (all []byte, took int64, err error) {
+// readAll reads at most so many bytes, all of which but the first free ones count in the limit as
+// they come: one who sends slowly takes little. The room is to be given back, also after an error.
+func (g *limit) readAll(r io.Reader, free, most int64) (all []byte, took int64, err error) {
 	piece := make([]byte, 16<<10)
 	for int64(len(all)) < most {
 		n, err := r.Read(piece[:min(int64(len(piece)), most-int64(len(all)))])
-		if n > 0 {
-			if !g.acquireN(int64(n)) {
+		if more := int64(len(all)+n) - free - took; more > 0 {
+			if !g.acquireN(more) {
 				return nil, took, errNoRoom
 			}
-			took += int64(n)
-			all = append(all, piece[:n]...)
+			took += more
 		}
+		all = append(all, piece[:n]...)
 		if err == io.EOF {
 			break
 		}

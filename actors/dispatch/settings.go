@@ -39,10 +39,11 @@ const (
 	broadcastBytes = 1 << 20   // of a broadcast's body
 	answerBytes    = 1 << 20   // of one member's answer to a broadcast
 	answersBytes   = 64 << 20  // of all of them
-	bodiesBytes    = 64 << 20  // of the bodies of all broadcasts under way
+	bodiesBytes    = 64 << 20  // of the bodies of broadcasts that are on their way
 	gatheredBytes  = 256 << 20 // of the answers to all broadcasts under way
 	readingBytes   = 128 << 20 // of those that clients are reading
-	// what the answers to a broadcast may have and be read beside any others
+	// what the body of a broadcast may have, or the answers to it that are being read, beside any
+	// others
 	smallBytes = 64 << 10
 	broadcasts = 64 // at one time; half of them may wait for one member
 )
