@@ -68,46 +68,48 @@ func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
 
 // admit reads a broadcast's body, and takes a place for it then: whoever sends slowly keeps nobody
 // waiting. Bodies that have a place are so few that they take none of the room of those to come.
-func (d *Dispatcher) admit(w *client, r *http.Request) (body []byte, refused *refusal) {
+func (d *Dispatcher) admit(w *client, r *http.Request) (place *broadcastPlace, body []byte,
+	refused *refusal) {
 	if r.Body != nil {
 		all, took, err := w.readAll(r.Context(), broadcastBytes+1, &d.bodies, d.cfg.Timeout)
 		defer d.bodies.releaseN(took)
 		if err != nil {
 			if over := ended(r.Context(), "broadcast", ""); over != nil {
-				return nil, over
+				return nil, nil, over
 			}
 		}
 		switch {
 		case errors.Is(err, errNoRoom):
-			return nil, refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+			return nil, nil, refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 				"the bodies of broadcasts that are on their way have %d bytes, which is the limit",
 				bodiesBytes)
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, refuse(http.StatusRequestTimeout, ReasonTimeout, 0,
+			return nil, nil, refuse(http.StatusRequestTimeout, ReasonTimeout, 0,
 				"the body of a broadcast must be here within %v", d.cfg.Timeout)
 		case err != nil:
-			return nil, badBody(err, d.cfg.Timeout, "; nobody was asked")
+			return nil, nil, badBody(err, d.cfg.Timeout, "; nobody was asked")
 		}
 		if body = all; len(body) > broadcastBytes {
-			return nil, refuse(http.StatusRequestEntityTooLarge, ReasonTooLarge, 0,
+			return nil, nil, refuse(http.StatusRequestEntityTooLarge, ReasonTooLarge, 0,
 				"the body of a broadcast may have %d bytes", broadcastBytes)
 		}
 	}
-	if !d.broadcasting.acquire() {
-		return nil, refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-			"%d broadcasts are under way, which is the limit", broadcasts)
+	if place = d.broadcasting.acquire(); place == nil {
+		return nil, nil, refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+			"%d broadcasts are under way, which is the limit",
+			d.broadcasting.max)
 	}
-	return body, nil
+	return place, body, nil
 }
 
 // gathered asks all members. Its place is for the asking: a client may take its time to read the
 // answers.
 func (d *Dispatcher) gathered(w *client, r *http.Request) (*gathering, *refusal) {
-	body, refused := d.admit(w, r)
+	place, body, refused := d.admit(w, r)
 	if refused != nil {
 		return nil, refused
 	}
-	defer d.broadcasting.release()
+	defer d.broadcasting.release(place)
 	wait, cancel := context.WithTimeout(r.Context(), max(0, d.cfg.Wait))
 	members, err := d.cfg.Locator.Members(wait)
 	cancel()
@@ -121,7 +123,10 @@ func (d *Dispatcher) gathered(w *client, r *http.Request) (*gathering, *refusal)
 		return nil, refuse(http.StatusServiceUnavailable, ReasonNoOwner, later,
 			"no member is registered")
 	}
-	return d.gather(r, members, body), nil
+	asking, giveUp := context.WithCancelCause(r.Context())
+	defer giveUp(nil)
+	d.broadcasting.wait(place, giveUp)
+	return d.gather(r.WithContext(asking), members, body), nil
 }
 
 // gather asks all members at once.
@@ -196,7 +201,7 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, of int, header http.
 	}
 	resp, err := d.transport.RoundTrip(withBeginTrace(out))
 	if err != nil {
-		return reply{}, 0, missing(m, err)
+		return reply{}, 0, missing(ctx, m, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
@@ -221,7 +226,7 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, of int, header http.
 				fmt.Errorf("there is no room for its answer beside those to other broadcasts: %w",
 					errMaybeDone)
 		}
-		return reply{}, 0, missing(m, err)
+		return reply{}, 0, missing(ctx, m, err)
 	}
 	a = reply{status: resp.StatusCode, contentType: resp.Header.Get("Content-Type")}
 	a.truncated = int64(len(got)) > most
@@ -235,7 +240,8 @@ func noService(m routing.Member) error {
 		m.Address)
 }
 
-func missing(m routing.Member, err error) error {
+// missing is for a request that ended with err. Its context is ctx.
+func missing(ctx context.Context, m routing.Member, err error) error {
 	if f, ok := errors.AsType[*forbidden](err); ok {
 		return fmt.Errorf("requests are not sent to it at %s: %w; give it an --address that "+
 			"others reach it by, or allow the network here with --route-allow",
@@ -243,6 +249,9 @@ func missing(m routing.Member, err error) error {
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return fmt.Errorf("it cannot be connected to at %s", m.Address)
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, errMadeRoom) {
+		return fmt.Errorf("it had not answered at %s when %w: %w", m.Address, cause, errMaybeDone)
 	}
 	if e, ok := errors.AsType[net.Error](err); (ok && e.Timeout()) ||
 		errors.Is(err, context.DeadlineExceeded) {

@@ -42,9 +42,11 @@
 //     and why, is part of the result. Clients that send or read slowly leave room for broadcasts
 //     whose bodies and answers have 64 KiB at the most: larger ones share 64 MiB for the bodies
 //     that are on their way, and 128 MiB for the answers that clients read. Members that hang leave
-//     room for other broadcasts, however many members hang of Config.Fanout at the most. What is
-//     gathered costs what the members have answered, and not what JSON makes of it; a client has to
-//     read it in time, at 64 KiB a second of what they have answered.
+//     room for other broadcasts, however many members hang of Config.Fanout at the most: when 64
+//     are under way, or half of Config.InFlight if that is less, the one that has waited for its
+//     members longest, if for a second at least, waits no longer, and one more is refused only if
+//     there is none. What is gathered costs what the members have answered, and not what JSON makes
+//     of it; a client has to read it in time, at 64 KiB a second of what they have answered.
 //  7. A request goes to no loopback, link-local or metadata address that Config.Reach does not
 //     allow, however a record spells it, and never to the addresses of Reach.Never, which are to be
 //     Consul's: on this host at none of the host's addresses. A path that leaves its item by ".."

@@ -25,7 +25,18 @@ func (d *Dispatcher) InFlight(member string) (all, to int) {
 }
 
 // Broadcasts is how many are under way.
-func (d *Dispatcher) Broadcasts() int { return int(d.broadcasting.used.Load()) }
+func (d *Dispatcher) Broadcasts() int {
+	d.broadcasting.mu.Lock()
+	defer d.broadcasting.mu.Unlock()
+	return d.broadcasting.used
+}
+
+// DialWith has dial make the connections to members.
+func (d *Dispatcher) DialWith(dial func(address string) net.Conn) {
+	d.transport.DialContext = func(_ context.Context, _, address string) (net.Conn, error) {
+		return newIdleConn(dial(address), d.cfg.Idle, d.cfg.Timeout), nil
+	}
+}
 
 // ReplayBytes is how much of a body can be sent again.
 const ReplayBytes = replayBytes

@@ -45,7 +45,8 @@ const (
 	// what the body of a broadcast may have, or the answers to it that are being read, beside any
 	// others
 	smallBytes = 64 << 10
-	broadcasts = 64 // at one time; half of them may wait for one member
+	// at one time, and half of all requests at the most; half of them may wait for one member
+	broadcasts = 64
 )
 
 // slowestReader is how many bytes of the answers to a broadcast a client has to take in a second,
@@ -186,11 +187,12 @@ type Dispatcher struct {
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
 
-	all, waiting, broadcasting, streams limit
-	bodies, answers, reading            limit // in bytes
-	members, gathering, memberStreams   memberLimits
-	turns                               memberTurns // of the requests of broadcasts
-	fanout                              *semaphore.Weighted
+	all, waiting, streams             limit
+	bodies, answers, reading          limit // in bytes
+	members, gathering, memberStreams memberLimits
+	broadcasting                      broadcastPlaces
+	turns                             memberTurns // of the requests of broadcasts
+	fanout                            *semaphore.Weighted
 }
 
 // New returns a dispatcher. Errors: [ErrConfig], all that is wrong at once.
@@ -201,9 +203,10 @@ func New(cfg Config) (*Dispatcher, error) {
 	cfg = cfg.withDefaults()
 	var id [idBytes]byte
 	rand.Read(id[:])
+	places := max(1, min(broadcasts, cfg.InFlight/2))
 	d := &Dispatcher{
 		cfg: cfg, id: hex.EncodeToString(id[:]), log: cfg.Logger,
-		all: limit{max: int64(cfg.InFlight)}, broadcasting: limit{max: broadcasts},
+		all: limit{max: int64(cfg.InFlight)}, broadcasting: broadcastPlaces{max: places},
 		// Those that wait cost little but their place: three quarters of all are left to those that
 		// do not.
 		waiting:       limit{max: int64(max(1, cfg.InFlight/4))},
@@ -213,7 +216,7 @@ func New(cfg Config) (*Dispatcher, error) {
 		bodies:        limit{max: bodiesBytes}, answers: limit{max: gatheredBytes},
 		reading: limit{max: readingBytes},
 		// A member that hangs holds up those broadcasts that ask it, and not all.
-		gathering: newMemberLimits(broadcasts / 2),
+		gathering: newMemberLimits(max(1, places/2)),
 		turns:     newMemberTurns(cfg.Fanout),
 		fanout:    semaphore.NewWeighted(int64(cfg.Fanout)),
 	}
