@@ -199,7 +199,7 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, of int, header http.
 	if len(body) > 0 {
 		out.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	resp, err := d.transport.RoundTrip(withBeginTrace(out))
+	resp, err := d.send(out)
 	if err != nil {
 		return reply{}, 0, missing(ctx, m, err)
 	}

@@ -67,10 +67,14 @@ func UpgradedClient(conn net.Conn, idle time.Duration) net.Conn {
 	return &upgradedClient{Conn: conn, writeTimeout: idle, idleTimeout: idle}
 }
 
-// MemberConn is a connection to a member; begin is for a request on it.
-func MemberConn(conn net.Conn, idle, taking time.Duration) (c net.Conn, begin func()) {
+// MemberConn is a connection to a member; begin is for a request on it, and returns what is for the
+// answer to that.
+func MemberConn(conn net.Conn, idle, taking time.Duration) (c net.Conn, begin func() func()) {
 	i := newIdleConn(conn, idle, taking)
-	return i, i.beginRequest
+	return i, func() func() {
+		n := i.begin()
+		return func() { i.answer(n) }
+	}
 }
 
 // Client is the connection to a client that sends a body.

@@ -17,7 +17,8 @@ type idleConn struct {
 	net.Conn
 	idleTimeout  time.Duration
 	writeTimeout time.Duration
-	answered     atomic.Bool // the request that is under way, in part at least
+	// how many requests have begun, and which of them was the last that the member has answered
+	begun, answered atomic.Uint64
 	// when the deadline was last set, in nanoseconds since the connection was made
 	deadlineSet atomic.Int64
 	made        time.Time
@@ -25,7 +26,6 @@ type idleConn struct {
 
 func newIdleConn(c net.Conn, most, taking time.Duration) *idleConn {
 	i := &idleConn{Conn: c, idleTimeout: most, writeTimeout: taking, made: time.Now()}
-	i.answered.Store(true)
 	_ = c.SetDeadline(i.made.Add(rolling(most)))
 	return i
 }
@@ -34,28 +34,46 @@ func newIdleConn(c net.Conn, most, taking time.Duration) *idleConn {
 // the time is not worth a call: so that the last byte has all of the time behind it.
 func rolling(most time.Duration) time.Duration { return most + most/8 }
 
-// beginRequest is for a request that is about to be written.
-func (c *idleConn) beginRequest() { c.answered.Store(false) }
+// begin is for a request that is about to be written. It returns which request that is.
+func (c *idleConn) begin() uint64 { return c.begun.Add(1) }
+
+// answer is for the answer to the nth request, which is here as soon as its head is. If another
+// request has begun since, it changes nothing.
+func (c *idleConn) answer(n uint64) {
+	if n != c.begun.Load() {
+		return
+	}
+	c.answered.Store(n)
+	c.setDeadline(time.Since(c.made)) // also for the write that is under way
+}
+
+func (c *idleConn) isAnswered() bool { return c.answered.Load() == c.begun.Load() }
 
 // extendDeadline moves the deadline, but not for every byte.
 func (c *idleConn) extendDeadline() {
 	now := time.Since(c.made)
-	if last := c.deadlineSet.Load(); now-time.Duration(last) < c.idleTimeout/8 {
-		return
+	if last := c.deadlineSet.Load(); now-time.Duration(last) >= c.idleTimeout/8 {
+		c.setDeadline(now)
 	}
+}
+
+// setDeadline gives the connection all of its time from now, which is counted since it was made.
+// Until there is an answer, what is written has a time of its own: whatever the member sends, it
+// may only be an interim answer (100 Continue, 103 Early Hints).
+func (c *idleConn) setDeadline(now time.Duration) {
 	c.deadlineSet.Store(int64(now))
-	_ = c.Conn.SetDeadline(c.made.Add(now + rolling(c.idleTimeout)))
+	end := c.made.Add(now + rolling(c.idleTimeout))
+	if c.isAnswered() {
+		_ = c.Conn.SetDeadline(end)
+	} else {
+		_ = c.Conn.SetReadDeadline(end)
+	}
 }
 
 func (c *idleConn) Read(p []byte) (int, error) {
 	c.extendDeadline()
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		if !c.answered.Swap(true) {
-			c.deadlineSet.Store(int64(time.Since(c.made)))
-			// also for the write that is under way
-			_ = c.Conn.SetDeadline(time.Now().Add(rolling(c.idleTimeout)))
-		}
 		c.extendDeadline()
 	}
 	return n, err
@@ -63,9 +81,9 @@ func (c *idleConn) Read(p []byte) (int, error) {
 
 func (c *idleConn) Write(p []byte) (int, error) {
 	c.extendDeadline()
-	if !c.answered.Load() {
+	if !c.isAnswered() {
 		_ = c.Conn.SetWriteDeadline(time.Now().Add(c.writeTimeout))
-		if c.answered.Load() { // meanwhile
+		if c.isAnswered() { // meanwhile
 			_ = c.Conn.SetWriteDeadline(time.Now().Add(rolling(c.idleTimeout)))
 		}
 	}

@@ -8,10 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/textproto"
 	"net/url"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,7 +35,7 @@ func (c ownerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		setTarget(out, t)
-		resp, err := c.d.transport.RoundTrip(withBeginTrace(out))
+		resp, err := c.d.send(out)
 		if err == nil && resp.StatusCode != http.StatusMisdirectedRequest {
 			return resp, nil
 		}
@@ -179,23 +177,21 @@ func (d *Dispatcher) acquireMember(t *routedRequest) error {
 	return nil
 }
 
-// withBeginTrace tells the connection when a request begins on it, and again after an interim
-// answer (100 Continue).
-func withBeginTrace(r *http.Request) *http.Request {
-	var conn atomic.Pointer[idleConn]
-	begin := func() {
-		if c := conn.Load(); c != nil {
-			c.beginRequest()
-		}
+// send sends a request to a member, and tells the connection when it begins there, and when it is
+// answered.
+func (d *Dispatcher) send(r *http.Request) (*http.Response, error) {
+	var conn *idleConn
+	var begun uint64
+	resp, err := d.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(),
+		&httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+			if conn, _ = got.Conn.(*idleConn); conn != nil {
+				begun = conn.begin()
+			}
+		}})))
+	if err == nil && conn != nil {
+		conn.answer(begun)
 	}
-	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-		GotConn: func(got httptrace.GotConnInfo) {
-			c, _ := got.Conn.(*idleConn)
-			conn.Store(c)
-			begin()
-		},
-		Got1xxResponse: func(int, textproto.MIMEHeader) error { begin(); return nil },
-	}))
+	return resp, err
 }
 
 // setTarget directs the request to the owner.

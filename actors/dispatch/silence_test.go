@@ -1,17 +1,24 @@
 package dispatch_test
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/actors/routing"
 )
 
 // A member may take all the time that it has for its answer, also where its connection was used a
@@ -91,4 +98,109 @@ func TestAClientMayBeSilentForAllOfItsTime(t *testing.T) {
 			}
 		}
 	})
+}
+
+// finalAnswer is a client that does not look at what comes before its answer.
+type finalAnswer struct{ *httptest.ResponseRecorder }
+
+func (w finalAnswer) WriteHeader(status int) {
+	if status >= 200 {
+		w.ResponseRecorder.WriteHeader(status)
+	}
+}
+
+// A member that has begun to answer may take its time with the rest of the body, also where the
+// answer came together with what goes before it.
+func TestAMemberThatHasAnsweredMayTakeItsTimeForTheBody(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
+	for name, begin := range map[string]string{
+		"alone":            head,
+		"behind a hint":    "HTTP/1.1 103 Early Hints\r\n\r\n" + head,
+		"behind two hints": strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 2) + head,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			const timeout, size = 30 * time.Second, 1 << 20
+			p := newPipes(t, dispatch.Config{Timeout: timeout, Idle: 10 * timeout})
+			defer p.close()
+			p.table.set("a", routing.Location{Member: "n1", Address: "n1:80", Token: 1})
+			p.serve["n1:80"] = func(_ context.Context, conn net.Conn) {
+				r, err := http.ReadRequest(bufio.NewReader(conn))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				fmt.Fprint(conn, begin)
+				first, _ := io.CopyN(io.Discard, r.Body, size/2)
+				time.Sleep(2 * timeout)
+				rest, err := io.Copy(io.Discard, r.Body)
+				if err != nil || first+rest != size {
+					t.Errorf("%s: %d bytes of the body came, %v", name, first+rest, err)
+				}
+				fmt.Fprint(conn, "here")
+			}
+			rec := httptest.NewRecorder()
+			p.d.ServeHTTP(finalAnswer{rec}, httptest.NewRequest("POST", "/a/",
+				strings.NewReader(strings.Repeat("x", size))))
+			if rec.Code != http.StatusOK || rec.Body.String() != "here" {
+				t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
+			}
+		})
+	}
+}
+
+// A hint is no answer: behind it a member that takes nothing of the body has no more time, also
+// where its connection was used a while before.
+func TestAHintGivesAMemberThatTakesNothingNoMoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 30 * time.Second
+		p := newPipes(t, dispatch.Config{Timeout: timeout, Idle: 10 * timeout})
+		defer p.close()
+		p.table.set("a", routing.Location{Member: "n1", Address: "n1:80", Token: 1})
+		p.serve["n1:80"] = func(_ context.Context, conn net.Conn) {
+			in := bufio.NewReader(conn)
+			if _, err := http.ReadRequest(in); err != nil {
+				t.Error(err)
+			}
+			fmt.Fprint(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+			if _, err := http.ReadRequest(in); err != nil {
+				t.Error(err)
+			}
+			for range 100 {
+				time.Sleep(timeout / 3)
+				fmt.Fprint(conn, "HTTP/1.1 103 Early Hints\r\n\r\n")
+			}
+		}
+		p.d.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/a/", nil))
+		time.Sleep(timeout)
+		rec, begin := httptest.NewRecorder(), time.Now()
+		p.d.ServeHTTP(finalAnswer{rec}, httptest.NewRequest("POST", "/a/",
+			strings.NewReader(strings.Repeat("x", 1<<20))))
+		if took := time.Since(begin); rec.Code != http.StatusGatewayTimeout || took > timeout {
+			t.Errorf("%d %s after %v", rec.Code, rec.Body, took)
+		}
+	})
+}
+
+// An answer may be heard of when its connection has the next request already.
+func TestAnAnswerIsThatOfItsOwnRequest(t *testing.T) {
+	const idle, taking = time.Hour, time.Minute
+	for _, next := range []bool{false, true} { // is answered
+		synctest.Test(t, func(t *testing.T) {
+			near, far := net.Pipe() // nobody takes anything
+			defer far.Close()
+			c, begin := dispatch.MemberConn(near, idle, taking)
+			defer c.Close()
+			first, second := begin(), begin()
+			if next {
+				second()
+			}
+			first()
+			start := time.Now()
+			_, err := c.Write([]byte("ask"))
+			if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) ||
+				(took == taking) == next {
+				t.Errorf("the next one is answered: %v; %v after %v", next, err, took)
+			}
+		})
+	}
 }
