@@ -63,12 +63,15 @@ func (b *backend) HandOver(ctx context.Context, id string, from uint64) error {
 	})
 }
 
-func (b *backend) End(ctx context.Context) error { return b.end(ctx, 0, false) }
+func (b *backend) End(ctx context.Context) error {
+	_, err := b.end(ctx, 0, false)
+	return err
+}
 
 // end writes the key ended. incarnation names the election; 0 stands for the one that exists, which
-// is created if need be.
-func (b *backend) end(ctx context.Context, incarnation uint64, deleted bool) error {
-	return b.again(ctx, "end", func(ctx context.Context) error {
+// is created if need be. It returns the election's incarnation.
+func (b *backend) end(ctx context.Context, incarnation uint64, deleted bool) (uint64, error) {
+	err := b.again(ctx, "end", func(ctx context.Context) error {
 		find := b.ensureElection
 		if incarnation != 0 {
 			find = b.readCandidate
@@ -93,6 +96,7 @@ func (b *backend) end(ctx context.Context, incarnation uint64, deleted bool) err
 				s.endedAt))
 		return err
 	})
+	return incarnation, err
 }
 
 func (b *backend) Delete(ctx context.Context) error {
@@ -108,8 +112,7 @@ func (b *backend) Delete(ctx context.Context) error {
 			"election's; give the prefix that the election is below",
 			b.name, election.ErrInvalid, entries[i].Key)
 	}
-	if err := b.end(ctx, incarnation, true); errors.Is(err,
-		election.ErrDeleted) {
+	if incarnation, err = b.end(ctx, incarnation, true); errors.Is(err, election.ErrDeleted) {
 		return nil // another was quicker
 	} else if err != nil {
 		return err
@@ -131,15 +134,12 @@ func (b *backend) Delete(ctx context.Context) error {
 			return fmt.Errorf("delete %s: %w", b.name, err)
 		}
 		s := b.keys.parse(view.Entries, view.Index)
+		if s.incarnation != 0 && s.incarnation != incarnation || s.ended == nil {
+			return nil // another was quicker, and there may be another election of that name
+		}
 		if !s.vacant() && !mutations.Broken("deleted-while-led") {
 			leader, free = s.currentLeader().Name, time.Time{}
 			continue
-		}
-		i := slices.IndexFunc(view.Entries, func(e store.Entry) bool {
-			return e.Key == b.keys.ended()
-		})
-		if i < 0 {
-			return nil // another was quicker
 		}
 		// A leader that did not release may not know yet that it has lost the leadership. So Delete
 		// waits for its lock-delay: without the term, nothing would hold back the first leader of
@@ -161,8 +161,7 @@ func (b *backend) Delete(ctx context.Context) error {
 		}
 		// The first condition refuses a late request, which would hit a new election of this name.
 		err = b.conn.store.Retry(ctx, "delete", func(ctx context.Context) error {
-			_, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.ended(),
-				view.Entries[i].ModifyIndex), nobody,
+			_, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.ended(), s.endedAt), nobody,
 				store.DeleteTree(b.keys.candidates()), store.DeleteTree(b.keys.joins()),
 				store.DeleteTree(b.keys.state()))
 			return err
