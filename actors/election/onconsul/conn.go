@@ -39,6 +39,8 @@ type Conn struct {
 	liveSession string
 	watching    int               // elections that are taken part in
 	leading     map[*backend]bool // took the leadership and did not give it up
+	// Those whose duty has ended and that may not write it, and since when; see denied.go.
+	denied map[*backend]time.Time
 	// why no session can be opened; nil: Consul has not refused one
 	trouble error
 	// why none ever will be, under these settings
@@ -106,8 +108,9 @@ func Connect(cfg Config) (*Conn, error) {
 		cfg: cfg, store: s, log: cfg.Logger, contact: messages.NewState(election.Contact{}),
 		sessionWanted: make(chan struct{}, 1), leftoversDue: make(chan struct{}, 1),
 		verifyNow: make(chan chan struct{}),
-		stop:      cancel, leading: map[*backend]bool{}, joinLocks: map[string]*joinLock{},
-		session: messages.NewState(messages.Session{}), check: messages.NewState(messages.Check{}),
+		stop:      cancel, leading: map[*backend]bool{}, denied: map[*backend]time.Time{},
+		joinLocks: map[string]*joinLock{},
+		session:   messages.NewState(messages.Session{}), check: messages.NewState(messages.Check{}),
 	}
 	c.keepCheck()
 	c.work.Go(func() { c.run(ctx) })
@@ -213,6 +216,8 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 			if gone, wait = c.binding.Gone(ctx, now); gone {
 				err = store.ErrSessionGone
 			}
+		case now.ID != "" && c.isHeldInVain(now) && c.destroy(ctx, now):
+			err = errHeldInVain
 		case now.ID != "":
 			err = c.keep(ctx, &renewal, now)
 		case c.wantsSession():
@@ -240,7 +245,11 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 			c.binding.Ended(now)
 			c.forgetSession()
 			c.session.Set(messages.Session{Count: now.Count})
-			c.contact.Set(election.Contact{Why: c.lost(now)})
+			why := c.lost(now)
+			if err == errHeldInVain {
+				why = err.Error()
+			}
+			c.contact.Set(election.Contact{Why: why})
 		case now.ID == "":
 			c.noteTrouble(err, now)
 		}
@@ -398,6 +407,7 @@ func (c *Conn) forgetSession() {
 	defer c.mu.Unlock()
 	c.liveSession, c.leftovers = "", nil
 	clear(c.leading)
+	clear(c.denied)
 }
 
 // sessionLives tells whether the keys of the session still have to be removed.

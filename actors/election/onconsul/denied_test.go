@@ -2,10 +2,12 @@ package onconsul_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,5 +39,81 @@ func TestWhyTheLeadershipCannotBeTakenIsLoggedOnce(t *testing.T) {
 			!strings.Contains(text.String(), "Permission denied") {
 			t.Errorf("%d lines say why it does not lead:\n%s", n, text.String())
 		}
+	})
+}
+
+// A leader whose token lost the right to write is asked to make way, or resigns. Its duty ends, and
+// it can tell nobody.
+func TestALeaderThatMayNoLongerWriteIsSucceeded(t *testing.T) {
+	for name, goes := range map[string]func(a, b *election.Election) error{
+		"that is asked to make way": func(_, b *election.Election) error {
+			return b.HandOver(context.Background(), "b")
+		},
+		"that resigns": func(a, _ *election.Election) error {
+			a.Resign()
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				var denied atomic.Bool
+				one := s.over(transport.Func(func(r *http.Request) (*http.Response, error) {
+					if denied.Load() && strings.HasSuffix(r.URL.Path, "/txn") {
+						return &http.Response{StatusCode: http.StatusForbidden, Request: r,
+							Header: http.Header{},
+							Body:   io.NopCloser(strings.NewReader("Permission denied"))}, nil
+					}
+					return s.consul.RoundTripper().RoundTrip(r)
+				}))
+				defer one.Close()
+				a := s.joins(one, "a", 0)
+				two := s.over(s.consul.RoundTripper())
+				defer two.Close()
+				b := s.joins(two, "b", 0)
+				denied.Store(true)
+				must(t, goes(a, b))
+				begin := time.Now()
+				for b.State().Get().Role != election.Leading && time.Since(begin) < time.Hour {
+					time.Sleep(time.Second)
+				}
+				// The lease, the renewal behind it, the lock-delay.
+				if took := time.Since(begin); took > 40*time.Second {
+					t.Errorf("after %v a is %v, and b %v", took, a.State().Get(), b.State().Get())
+				}
+				denied.Store(false)
+				for _, e := range []*election.Election{a, b} {
+					e.Resign()
+					<-e.Done()
+				}
+			})
+		})
+	}
+}
+
+// Rules that deny one election's keys cost those that the same connection leads nothing.
+func TestALeaderThatMayNoLongerWriteCostsNoOtherElection(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		var denied atomic.Bool
+		c := s.over(transport.Func(func(r *http.Request) (*http.Response, error) {
+			if denied.Load() && strings.Contains(transport.Txn(r), contested+`/state/leader"`) {
+				return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
+					Request: r, Body: io.NopCloser(strings.NewReader("Permission denied"))}, nil
+			}
+			return s.consul.RoundTripper().RoundTrip(r)
+		}))
+		a := s.joins(c, "a", 0)
+		other := nominated(t, c, election.Config{Election: "other", Name: "a", Lead: untilTold,
+			Logger: s.log})
+		time.Sleep(time.Second)
+		denied.Store(true)
+		a.Resign()
+		time.Sleep(5 * time.Minute)
+		if now := other.State().Get(); now.Role != election.Leading {
+			t.Errorf("the other election's leader: %v", now)
+		}
+		other.Resign()
+		<-other.Done()
+		<-a.Done()
+		c.Close()
 	})
 }

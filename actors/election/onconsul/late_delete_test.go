@@ -11,8 +11,8 @@ import (
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
-// An operator's machine sleeps while its Delete waits for the leader. Another Delete is quicker, and
-// there is another election of that name by the time the machine wakes up.
+// An operator's machine sleeps while its Delete waits for the leader. Another Delete is quicker,
+// and there is another election of that name by the time the machine wakes up.
 func TestADeleteThatSleptLeavesTheNextElectionAlone(t *testing.T) {
 	for name, ended := range map[string]bool{"which was ended": true, "which is led": false} {
 		t.Run(name, func(t *testing.T) {

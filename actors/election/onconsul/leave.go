@@ -13,6 +13,7 @@ import (
 
 func (b *backend) Release(ctx context.Context) error {
 	record, err := b.release(ctx, b.candidacy())
+	b.conn.noteGivingUp(b, err)
 	if err != nil {
 		return err
 	}
@@ -104,8 +105,11 @@ func (b *backend) Leave(ctx context.Context) error {
 	}
 	// The connection tries again in the background. The session is shared and stays alive, so
 	// nothing else would remove the record.
+	b.conn.noteGivingUp(b, err)
 	b.conn.later(func(ctx context.Context) error {
-		if err := b.leave(ctx, m); err != nil {
+		err := b.leave(ctx, m)
+		b.conn.noteGivingUp(b, err)
+		if err != nil {
 			return err
 		}
 		b.conn.setLeading(b, false)
