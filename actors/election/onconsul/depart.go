@@ -23,36 +23,19 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 		prefix = DefaultPrefix
 	}
 	k := keysOf(prefix, name)
-	err = s.Retry(ctx, "departure", func(ctx context.Context) error {
-		read, err := s.ReadTxn(ctx, store.GetOrEmpty(k.leader()), store.GetOrEmpty(k.term()))
-		if err != nil {
+	for tries := 0; ; tries++ {
+		err = s.Retry(ctx, "departure", func(ctx context.Context) error {
+			gave, err := k.depart(ctx, s, session)
+			led = led || gave
 			return err
+		})
+		if !errors.Is(err, store.ErrRefused) {
+			break
 		}
-		now := k.parse(read.Entries, 0)
-		if now.vacant() || now.leader.Session != session {
-			return nil
+		if err = nil; tries == leaveTries {
+			break
 		}
-		id := k.idOf(now.leader)
-		ops := []store.Op{store.CheckIndex(now.leader.Key, now.leader.ModifyIndex),
-			store.Delete(now.leader.Key), k.releaseTerm(now, releasedBy(id))}
-		if id != "" {
-			key := k.candidate(id)
-			own, err := s.ReadTxn(ctx, store.GetOrEmpty(key))
-			if err != nil {
-				return err
-			}
-			if e, _ := own.Entry(key); e.Session == session {
-				// Without this the next candidate would wait for the dead one, which is before it,
-				// until its session is destroyed below.
-				ops = append(ops, store.CheckSession(key, session), store.Delete(key))
-			}
-		}
-		if _, err = s.Txn(ctx, ops...); errors.Is(err, store.ErrRefused) {
-			return nil
-		}
-		led = led || err == nil
-		return err
-	})
+	}
 	if err != nil && ctx.Err() != nil {
 		return led, err
 	}
@@ -60,6 +43,60 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 	return led, errors.Join(err, s.Retry(ctx, "departure", func(ctx context.Context) error {
 		return s.DestroySession(ctx, session)
 	}))
+}
+
+// depart gives up what the session has of the election, as far as others would wait for it. It is
+// refused if the leadership has changed hands since it looked.
+func (k keys) depart(ctx context.Context, s *store.Store, session string) (led bool, err error) {
+	read, err := s.ReadTxn(ctx, store.GetOrEmpty(k.leader()), store.GetOrEmpty(k.term()))
+	if err != nil {
+		return false, err
+	}
+	now := k.parse(read.Entries, 0)
+	switch {
+	case now.vacant():
+		return false, k.departFromQueue(ctx, s, now, session)
+	case now.leader.Session != session:
+		return false, nil
+	}
+	id := k.idOf(now.leader)
+	ops := []store.Op{store.CheckIndex(now.leader.Key, now.leader.ModifyIndex),
+		store.Delete(now.leader.Key), k.releaseTerm(now, releasedBy(id))}
+	if id != "" {
+		key := k.candidate(id)
+		own, err := s.ReadTxn(ctx, store.GetOrEmpty(key))
+		if err != nil {
+			return false, err
+		}
+		if e, _ := own.Entry(key); e.Session == session {
+			// Without this the next candidate would wait for the dead one, which is before it,
+			// until its session is destroyed.
+			ops = append(ops, store.CheckSession(key, session), store.Delete(key))
+		}
+	}
+	_, err = s.Txn(ctx, ops...)
+	return err == nil, err
+}
+
+// departFromQueue deletes the session's candidates while nobody leads. A Take of one of them may be
+// under way still: without its record it is refused, and with it the end of the session would leave
+// a lock-delay behind. If it has won already, this is refused.
+func (k keys) departFromQueue(ctx context.Context, s *store.Store, now snapshot,
+	session string) error {
+	entries, _, err := s.List(ctx, k.candidates(), store.Consistent)
+	if err != nil {
+		return err
+	}
+	ops := []store.Op{k.sameTerm(now)}
+	for _, e := range entries {
+		if e.Session == session && len(ops)+2 <= store.MaxOps {
+			ops = append(ops, store.CheckSession(e.Key, session), store.Delete(e.Key))
+		}
+	}
+	if len(ops) > 1 {
+		_, err = s.Txn(ctx, ops...)
+	}
+	return err
 }
 
 // idOf returns the id of the leader whose record that is; empty: a stranger has written over it
