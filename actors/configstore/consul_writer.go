@@ -159,8 +159,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 		if j.seq <= a.marker.Seq {
 			return a.alreadyApplied(ctx, j)
 		}
-		// A marker that only strangers delete is hardly ever lost, and then a Put goes on.
-		if a.marker.lost && j.sent() && (j.creates() || a.mayBeSwept()) {
+		if a.marker.lost && j.sent() && j.creates() {
 			return refuse(a.unknownOutcome(j))
 		}
 		if !j.awaited() {
@@ -409,8 +408,8 @@ func (a *consulWriter) conflict(j *job, i int, entries []store.Entry) (o outcome
 // unknownOutcome is the error for a write when nobody can tell whether it was applied.
 func (a *consulWriter) unknownOutcome(j *job) error {
 	return fmt.Errorf("%w: config key %q: an earlier try of the write may have been applied, and "+
-		"%s, which would tell, was deleted or overwritten, or Consul was restored: read the key "+
-		"and decide anew",
+		"%s, which would tell, was deleted or overwritten, by a stranger or by another process of "+
+		"this name, or Consul was restored: read the key and decide anew",
 		ErrUnreachable, j.ops[0].key, a.markerKey())
 }
 

@@ -57,12 +57,14 @@ func TestAWriteThatWasNotTakenInIsNotAppliedAfterTheCrash(t *testing.T) {
 			t.Errorf("the disk cannot hold it, and the caller hears %v", err)
 		}
 		s.kill()
+		died := r.consul.Snapshot()
 		next := r.start(logged(dir)).ready()
 		next.put("other", "2")
 		r.expect("k after the process died", r.raw("config_data/k"), "-")
 		next.stop()
 
-		// The machine died, and the disk did hold it.
+		// It was the machine that died, and the disk did hold it.
+		must(t, r.consul.Restore(died))
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		must(t, os.WriteFile(filepath.Join(other, "log"), d.machine, 0o600))

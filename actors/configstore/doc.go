@@ -56,12 +56,16 @@
 // by two calls may see a transaction in between; [Store.List] and [Store.Snapshot] do not. A store
 // that has never reached Consul since it started takes no write, not even into the log: it cannot
 // know what the write is based on. Consul restored from a snapshot has forgotten writes that were
-// acknowledged. Where the marker was deleted, overwritten or restored while a write with a
-// condition was under way, nobody can tell whether it was applied: [ErrUnreachable], never success.
-// So it is with every write of a store without Config.Owner and without a log whose process was
-// suspended over the write for a month (of [CommandOwner]: a day).
-// A write that was denied stays so, unless the token may not write the marker either and is granted
-// both while a copy of it is under way.
+// acknowledged. Where the marker goes while a write waits for its answer, nobody can tell whether
+// that try was applied. A stranger, or a restore of Consul, may delete or replace the marker. So
+// may another process of the same Config.Owner that takes over and stops. Without Config.Owner and
+// without a log it goes when its process was suspended for a month (of [CommandOwner]: a day). A
+// write that makes a key is not tried again then: [ErrUnreachable], never success. Any other write
+// is, because its keys refuse it if it was applied. If they do, a write with a condition is
+// [ErrUnreachable], and one without is a success if the keys are as it makes them. A write in the
+// log whose caller has gone is reported and kept then, as under rule 6: compare it with what
+// Consul has. A write that was denied stays so, unless the token may not write the marker either
+// and is granted both while a copy of it is under way.
 //
 // Each file is one actor or one of its decisions: watcher; cache_updater with snapshot; write_queue
 // with job_queue, record and refusals; consul_writer with marker, already_applied, denied and

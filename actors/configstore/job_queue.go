@@ -49,10 +49,11 @@ func (j *job) guarded() bool {
 	})
 }
 
-// creates tells whether the caller's condition is that a key does not exist. It holds again once
-// somebody has deleted the key.
+// creates tells whether the write makes a key that must not exist. If somebody deletes that key,
+// the write can be applied a second time. No other write can: a key that it changes never has the
+// index again that the write asks for.
 func (j *job) creates() bool {
-	return slices.ContainsFunc(j.ops, func(o Op) bool { return o.guard && o.index == 0 })
+	return slices.ContainsFunc(j.ops, func(o Op) bool { return o.verb == verbSet && o.wants() == 0 })
 }
 
 // awaited tells whether someone still waits for it.

@@ -19,7 +19,7 @@ type marker struct {
 	term  uint64 // Config.Term when that was seen
 	seen  uint64 // the marker's index when that was seen
 	swept bool   // the markers of killed commands were looked for
-	lost  bool   // another deleted it: the outcome of earlier writes is unknown
+	lost  bool   // others deleted or overwrote it: the outcome of earlier writes is unknown
 }
 
 // claim says whether this store can write.
@@ -180,8 +180,9 @@ func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error)
 		if a.mayBeSwept() {
 			a.log.Info("config-marker-restored", "key", a.markerKey())
 		} else {
+			// Another process that stops deletes it as well.
 			a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
-				"leave keys below config_log/ alone")
+				"leave keys below config_log/ alone, and give each process a name of its own")
 		}
 		a.marker.lost, a.marker.index = true, 0
 		a.invalidate()

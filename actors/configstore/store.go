@@ -314,8 +314,8 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 //     again.
 //   - [ErrLog] with the context's error: the log was removed after the write was logged; it will be
 //     applied if the process lives.
-//   - The context's error alone, [ErrTaken], [ErrStopped], [ErrUnreachable]: without a log, it may
-//     have been applied.
+//   - The context's error alone, [ErrTaken], [ErrStopped]: without a log, it may have been applied.
+//   - [ErrUnreachable]: it may have been applied, and is not tried again.
 func (s *Store) Put(ctx context.Context, key string, value []byte) (uint64, error) {
 	return s.one(ctx, Set(key, value))
 }

@@ -53,8 +53,8 @@ const (
 // anon-NUMBER, stay: a member or a log may have such a name.
 //
 // A holder may be suspended for longer than any age, and go on. It then makes its marker anew: see
-// [consulWriter.rereadMarker]. A write of its whose answer was lost is not repeated. Its caller is
-// told that nobody knows whether it was applied: see [consulWriter.execute].
+// [consulWriter.rereadMarker]. A write of its whose answer was lost is not repeated if it makes a
+// key. Its caller is told that nobody knows whether it was applied: see [consulWriter.execute].
 func (a *consulWriter) sweep(ctx context.Context) {
 	if a.marker.swept {
 		return
