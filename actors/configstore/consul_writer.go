@@ -97,9 +97,6 @@ func (a *consulWriter) report(ctx context.Context, o outcome, own []ownWrite) {
 // find it out: it stops, or another process has taken the marker.
 func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
 	ladder := store.NewLadder()
-	if !j.sent() {
-		a.marker.lost = false // a marker that was lost earlier does not concern this write
-	}
 	// Consul must not apply a write after its caller was told that it is refused. So all tries
 	// that are still under way are made void first.
 	sealed := false // they were, the last time
@@ -159,7 +156,10 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 		if j.seq <= a.marker.Seq {
 			return a.alreadyApplied(ctx, j)
 		}
-		if a.marker.lost && j.sent() && j.creates() {
+		if !j.sent() {
+			a.marker.lost = false // before this write, or before anything of it was applied
+		}
+		if a.marker.lost && j.creates() {
 			return refuse(a.unknownOutcome(j))
 		}
 		if !j.awaited() {
@@ -206,7 +206,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 						return o, own, told
 					}
 					wait = deniedPause
-				case !j.ops[i].guard && (!j.waited && !j.maybeApplied ||
+				case !j.ops[i].guard && (!j.waited && !j.maybeApplied && !a.marker.lost ||
 					mutations.Broken("replay-unguarded")):
 					// Somebody has written since the cache was looked at. This write replaces
 					// whatever there is.
@@ -223,7 +223,9 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			// The marker has changed: by this very write, by another process, or by a stranger.
 			switch known, err := a.rereadMarker(ctx); {
 			case err != nil:
-				j.maybeApplied, j.unknown = true, true
+				if a.marker.index != 0 { // nobody knows why it has changed
+					j.maybeApplied, j.unknown = true, true
+				}
 				wait = a.failed(err, ladder)
 			case !known:
 				return outcome{}, nil, false
@@ -232,9 +234,6 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			}
 			if j.seq <= a.marker.Seq {
 				continue
-			}
-			if !j.sent() {
-				a.marker.lost = false // this answer says that nothing was applied
 			}
 		case errors.Is(err, store.ErrInvalid):
 			j.maybeApplied = true // a proxy may have said so, and let a copy through

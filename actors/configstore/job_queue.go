@@ -40,7 +40,7 @@ type job struct {
 
 // sent tells whether an earlier try of the write may have been applied, by this process or by the
 // one that logged it.
-func (j *job) sent() bool { return j.maybeApplied || j.request == nil }
+func (j *job) sent() bool { return j.maybeApplied || j.unknown || j.request == nil }
 
 // guarded tells whether the caller has set a condition.
 func (j *job) guarded() bool {

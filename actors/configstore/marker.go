@@ -109,11 +109,11 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 	if a.marker.taken && !a.mayTake(old) {
 		return a.takenOver(old)
 	}
+	if old.Claim == 0 && a.openLog.Load().used { // its marker was claimed: this is none, or a new one
+		a.marker.lost = true
+		a.invalidate()
+	}
 	if index == 0 {
-		if a.openLog.Load().used {
-			a.marker.lost = true
-			a.invalidate()
-		}
 		if index, err = a.makeMarker(ctx); err != nil {
 			return err
 		}
