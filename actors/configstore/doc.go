@@ -47,7 +47,7 @@
 //     though its keys may no longer be read.
 //  9. Keys and values have the layout of the system before this one; nothing is added below
 //     config_data/ but the key root, by the first store that ever starts, and again when somebody
-//     has deleted it.
+//     has deleted it. That write is not logged.
 //
 // # What is not
 //

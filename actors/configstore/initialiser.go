@@ -54,7 +54,9 @@ func (a *initialiser) run(ctx context.Context) error {
 		if !began && !store.Pause(ctx, recreatePause) {
 			return nil
 		}
-		_, err = a.submit(ctx, []Op{SetAt(rootKey, []byte(rootValue), 0)})
+		// A log would have a later process make it, and report as refused what another has made.
+		_, err = a.submit(ctx, submission{unlogged: true,
+			ops: []Op{SetAt(rootKey, []byte(rootValue), 0)}})
 		origin := Loaded
 		switch {
 		case ctx.Err() != nil:

@@ -10,8 +10,9 @@ import (
 
 // submission is a write that the write queue is asked to take in.
 type submission struct {
-	ops  []Op
-	call *pendingCall
+	ops      []Op
+	unlogged bool // it does not go into the log, if there is one: nobody has asked for it
+	call     *pendingCall
 }
 
 // receipt says what an acknowledged write did.

@@ -343,7 +343,7 @@ func (s *Store) one(ctx context.Context, op Op) (uint64, error) {
 	if s.shared == nil {
 		return 0, ErrNoBackend
 	}
-	r, err := s.shared.submit(ctx, []Op{op})
+	r, err := s.shared.submit(ctx, submission{ops: []Op{op}})
 	return r.keys[op.key], err
 }
 
@@ -353,7 +353,7 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) (uint64, error) {
 	if s.shared == nil {
 		return 0, ErrNoBackend
 	}
-	r, err := s.shared.submit(ctx, ops)
+	r, err := s.shared.submit(ctx, submission{ops: ops})
 	return r.index, err
 }
 
@@ -399,7 +399,8 @@ func (s *Store) Update(ctx context.Context, key string, change func(old Entry, f
 }
 
 // submit checks a write, puts it into the write queue and waits for its outcome.
-func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
+func (sh *shared) submit(ctx context.Context, s submission) (receipt, error) {
+	ops := s.ops
 	if sh.ReadOnly {
 		return receipt{}, ErrReadOnly
 	}
@@ -409,18 +410,18 @@ func (sh *shared) submit(ctx context.Context, ops []Op) (receipt, error) {
 	if err := sh.fits(ops); err != nil {
 		return receipt{}, err
 	}
-	own := slices.Clone(ops)
-	for i := range own {
-		own[i].value = bytes.Clone(own[i].value)
+	s.ops, s.call = slices.Clone(ops), newPendingCall()
+	for i := range s.ops {
+		s.ops[i].value = bytes.Clone(s.ops[i].value)
 	}
 	// Before the first reading it is not known what the write is based on.
 	if err := sh.loaded(ctx); err != nil {
 		return receipt{}, err
 	}
-	t := newPendingCall()
+	t := s.call
 	calling, done := sh.untilStopped(ctx)
 	defer done()
-	r, err := sh.writes.Call(calling, submission{ops: own, call: t})
+	r, err := sh.writes.Call(calling, s)
 	if err == nil || calling.Err() == nil || !errors.Is(err, calling.Err()) {
 		return r, err
 	}

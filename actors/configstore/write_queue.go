@@ -190,12 +190,11 @@ func (a *writeQueue) accept(ctx context.Context, b *openLog, writes <-chan *requ
 			continue
 		}
 		r.Keep() // it is in the queue, which outlives this actor
-		jobs = append(jobs, j)
-		if b.wal != nil {
-			records = append(records, j.record())
+		if b.wal != nil && !r.Value.unlogged {
+			jobs, records = append(jobs, j), append(records, j.record())
 		}
 	}
-	if b.wal == nil || len(jobs) == 0 {
+	if len(jobs) == 0 {
 		return nil
 	}
 	if err := a.append(b, jobs, records); err != nil {
@@ -247,7 +246,8 @@ const (
 
 // resetLog does one of them.
 func (a *writeQueue) resetLog(b *openLog, step logReset) error {
-	if len(b.queue.jobs) > 0 || len(b.refusals.unsaved) > 0 {
+	if len(b.refusals.unsaved) > 0 ||
+		slices.ContainsFunc(b.queue.jobs, func(j *job) bool { return j.logged }) {
 		return errLogNeeded
 	}
 	a.claimed = claim{known: true, err: ErrStopped}
