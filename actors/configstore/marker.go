@@ -18,7 +18,7 @@ type marker struct {
 	taken bool   // another process took it from this one: see [consulWriter.mayTake]
 	term  uint64 // Config.Term when that was seen
 	seen  uint64 // the marker's index when that was seen
-	swept bool   // the markers of killed commands were looked for
+	swept bool   // the markers that nobody needs were deleted, as far as they may be
 	lost  bool   // others deleted or overwrote it: the outcome of earlier writes is unknown
 }
 

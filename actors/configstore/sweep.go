@@ -3,6 +3,7 @@ package configstore
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"time"
 
@@ -49,8 +50,9 @@ const (
 
 // sweep deletes markers that nobody needs, once in a process: those of writers without a name that
 // were killed on this host, those of writers without a name that wrote last long ago, and those
-// that a late request has made. Markers that commits before this form named, once-NUMBER and
-// anon-NUMBER, stay: a member or a log may have such a name.
+// that a late request has made. If Consul does not answer, the next claim has it tried again.
+// Markers that commits before this form named, once-NUMBER and anon-NUMBER, stay: a member or a log
+// may have such a name.
 //
 // A holder may be suspended for longer than any age, and go on. It then makes its marker anew: see
 // [consulWriter.rereadMarker]. A write of its whose answer was lost is not repeated if it makes a
@@ -64,19 +66,33 @@ func (a *consulWriter) sweep(ctx context.Context) {
 		a.log.Debug("config-markers-not-swept", "err", err)
 		return
 	}
-	a.marker.swept = true
+	denied := map[string]bool{} // rules are for prefixes: one answer is good for all of a kind
 	for _, e := range entries {
+		writer := strings.TrimPrefix(e.Key, a.keys.ConfigMarker(""))
+		kind, ok := nameless(writer)
+		if !ok {
+			kind = writer
+		}
 		m, err := protocol.ParseMarker(e.Value)
-		if err != nil || e.Key == a.markerKey() ||
-			!a.unneeded(strings.TrimPrefix(e.Key, a.keys.ConfigMarker("")), m) {
+		if err != nil || e.Key == a.markerKey() || denied[kind] || !a.unneeded(writer, m) {
 			continue
 		}
-		if _, err := a.store.Txn(ctx, store.DeleteCAS(e.Key, e.ModifyIndex)); err != nil {
+		_, err = a.store.Txn(ctx, store.DeleteCAS(e.Key, e.ModifyIndex))
+		switch {
+		case err == nil:
+			a.log.Info("config-marker-swept", "key", e.Key, "by_host", m.By.Host, "by_pid",
+				m.By.PID)
+			continue
+		case errors.Is(err, store.ErrRefused): // it was written or swept since
+		case permanent(err):
+			denied[kind] = true
+		default:
 			a.log.Debug("config-markers-not-swept", "err", err)
 			return
 		}
-		a.log.Info("config-marker-swept", "key", e.Key, "by_host", m.By.Host, "by_pid", m.By.PID)
+		a.log.Debug("config-marker-not-swept", "key", e.Key, "err", err)
 	}
+	a.marker.swept = true
 }
 
 // unneeded tells whether nobody needs a marker any more. The marker of a writer with a name is
