@@ -145,8 +145,9 @@ func (a *app) configGet(s *serviceFlags) *cobra.Command {
 		Use:   "get KEY",
 		Short: "Print the value of a key",
 		Long: `Prints the value of a key, byte by byte, and nothing else: an empty value prints
-nothing. A key that does not exist is an error, exit code 1. With --json it prints
-the key's index as well, which --cas of put and rm take.`,
+nothing, and a terminal obeys what is in it. A key that does not exist is an error, exit
+code 1. With --json it is escaped, and printed with the key's index, which --cas of put and
+rm take.`,
 		Example: "  coordd config get limits/rate",
 		Args:    exactly(1, "one key"),
 	}

@@ -26,7 +26,7 @@ twice or cannot be is refused, with its line.
 
 A first line such as "#columns: id weight payload" names the columns that the lines have,
 divided by tabs, with the payload last; "coordd work export" writes such a file. A column
-"encoding" says "text" or "base64" of the payload.
+"encoding" says "text" or "base64" of the payload, and a column "id-encoding" of the id.
 
 Items that are in the workload already keep their place, and get the payload of the
 file and its weight, which is 1 where it names none: one that has both does not change at

@@ -52,3 +52,21 @@ func TestTheBrakeInTheStatusIsObeyedInNothing(t *testing.T) {
 		}
 	}
 }
+
+// A payload, and an id, may hold all that UTF-8 can, but for an id's control characters.
+func TestAnExportOfTheWorkloadIsObeyedInNothing(t *testing.T) {
+	text := formatItems([]actors.WorkStatus{
+		{ID: "w1", Weight: 1, Payload: []byte(obeyed)},
+		{ID: "w2", Weight: 1, Payload: []byte("\u009d52;c;aGk=\u009c\u009b2J")},
+		{ID: "w3", Weight: 1, Payload: []byte("\u202egpj.exe")},
+		{ID: "w\u202e4", Weight: 1},
+	})
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if i := bytes.IndexFunc(line, func(r rune) bool {
+			return printable.Hidden(r) && r != '\t'
+		}); i >= 0 {
+			t.Errorf("from %q on it is obeyed: %q", line[i:], line)
+		}
+	}
+}

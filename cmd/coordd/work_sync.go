@@ -18,7 +18,8 @@ func (a *app) workExport(s *serviceFlags) *cobra.Command {
 		Short: "Write the workload to a file",
 		Long: `Writes the items of the workload, with weights and payloads, as "coordd work import"
 and "coordd work sync" read them; without a file, or with -, to standard output. A payload that
-is binary or has several lines is written in base64.`,
+is binary, has several lines or holds what a terminal obeys, tabs aside, is written in base64;
+so is an id that holds such.`,
 		Example: `  coordd work export items.txt
   coordd work export | grep -c .`,
 		Args: oneFileAtMost,

@@ -12,8 +12,8 @@ import (
 func TestAnExportIsReadAsTheSameItems(t *testing.T) {
 	payloads := []string{"", "text", "with\ttabs\t", `"quoted"`, "a\nb", "\r", "ends in\r",
 		"\xff\x00", " spaces ", "ü", "\x1b[31m", "#no comment", strings.Repeat("x", 300_000),
-		"\x7f"}
-	for _, id := range []string{"w", "#w", "w w", `"w"`} {
+		"\x7f", "\u009b2J", "\u202egpj.exe", "a\u00a0b", "\ufffd"}
+	for _, id := range []string{"w", "#w", "w w", `"w"`, "w\u202e", "#\u00a0w", "\ufeff"} {
 		for _, only := range []bool{false, true} { // one payload, or all in one file
 			var work []actors.WorkStatus
 			for i, p := range payloads {
@@ -51,6 +51,9 @@ func TestAFileOfColumnsThatCannotBeIsRefused(t *testing.T) {
 		"#columns: id weight\na\t2\nb\tx":             `f:3: weight "x"`,
 		"#columns: id encoding payload\na\tx\ty":      `f:2: encoding "x": known are text and base64`,
 		"#columns: id encoding payload\na\tbase64\ty": "f:2: payload: illegal base64",
+		"#columns: id id-encoding\na\tx":              `f:2: encoding "x": known are text and`,
+		"#columns: id-encoding id\nbase64\ta":         "f:2: id: illegal base64",
+		"#columns: id id-encoding\nYS9i\tbase64":      `f:2: item id "a/b": invalid: it holds a`,
 		"#columns: weight id\n2":                      "f:2: item id: invalid: it is empty",
 	} {
 		if _, err := parseItems("f", strings.NewReader(text)); err == nil ||
