@@ -61,7 +61,8 @@ func (a *app) configExport(s *serviceFlags) *cobra.Command {
 a file: a line of JSON for each, {"key": ..., "index": ..., "value": ...}, or
 "value_base64" for a value that is not text. Import reads it. A file that is there
 is replaced as a whole, or stays as it was; where its directory may not be written to
-it is written over.`,
+it is written over. In a directory that is shared, such as /tmp, it is neither a link nor
+a file of another user.`,
 		Example: "  coordd config export > config.jsonl",
 		Args:    oneFileAtMost,
 		RunE: a.does(func(ctx context.Context, args []string) error {

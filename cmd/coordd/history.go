@@ -32,7 +32,11 @@ func openHistory(name string) (*historyFile, error) {
 	if name == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
+	p, err := placeOf(name)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(p.at, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
+	}
 	if err != nil {
 		return nil, usage("--history: %v", err)
 	}

@@ -6,33 +6,35 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
 // writeWhole makes data the contents of a file: all of it, or the file stays as it was. What is no
 // plain file, such as a pipe or /dev/stdout, is written to, until ctx ends: nobody may ever read
-// it. A new file is closed to others.
+// it. A new file is closed to others. Links are followed as [placeOf] says.
 func writeWhole(ctx context.Context, name string, data []byte) error {
-	at, was, plain := placeOf(name)
-	if !plain {
+	p, err := placeOf(name)
+	if err != nil {
+		return err
+	}
+	if !p.plain {
 		_, err := reading(ctx, func() (struct{}, error) {
-			return struct{}{}, os.WriteFile(name, data, 0o600)
+			return struct{}{}, os.WriteFile(p.at, data, 0o600)
 		})
 		return unread(err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(at), "."+filepath.Base(at)+".*")
-	if errors.Is(err, fs.ErrPermission) { // a file that may be written in a directory that may not
-		return os.WriteFile(name, data, 0o600)
+	f, err := os.CreateTemp(filepath.Dir(p.at), "."+filepath.Base(p.at)+".*")
+	if errors.Is(err, fs.ErrPermission) && p.was != nil {
+		return writeOver(p.at, data) // it may be written, and its directory may not
 	}
 	if err != nil {
 		return err
 	}
-	if was != nil {
-		if st, ok := was.Sys().(*syscall.Stat_t); ok {
+	if p.was != nil {
+		if st, ok := p.was.Sys().(*syscall.Stat_t); ok {
 			_ = f.Chown(int(st.Uid), int(st.Gid)) // where this process may
 		}
-		err = f.Chmod(was.Mode().Perm())
+		err = f.Chmod(p.was.Mode().Perm())
 	}
 	if err == nil {
 		_, err = f.Write(data)
@@ -41,7 +43,7 @@ func writeWhole(ctx context.Context, name string, data []byte) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), at)
+		err = os.Rename(f.Name(), p.at)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
@@ -49,27 +51,12 @@ func writeWhole(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// placeOf is where a file is, behind links, and what is there; nil: nothing. Plain: it can be
-// replaced.
-func placeOf(name string) (at string, was fs.FileInfo, plain bool) {
-	// /dev/stdout may lead to a plain file, which others write to as well. /dev/shm has plain
-	// files.
-	clean := filepath.ToSlash(filepath.Clean(name))
-	for _, system := range []string{"/dev/", "/proc/"} {
-		if strings.HasPrefix(clean, system) && !strings.HasPrefix(clean, "/dev/shm/") {
-			return name, nil, false
-		}
-	}
-	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-		return name, nil, true
-	}
-	at, err := filepath.EvalSymlinks(name)
+// writeOver writes to a file that is there, and follows no link that has come in its place.
+func writeOver(at string, data []byte) error {
+	f, err := os.OpenFile(at, os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return name, nil, false
+		return err
 	}
-	info, err := os.Stat(at)
-	if err != nil || !info.Mode().IsRegular() {
-		return name, nil, false
-	}
-	return at, info, true
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
 }

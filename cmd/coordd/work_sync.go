@@ -19,7 +19,8 @@ func (a *app) workExport(s *serviceFlags) *cobra.Command {
 		Long: `Writes the items of the workload, with weights and payloads, as "coordd work import"
 and "coordd work sync" read them; without a file, or with -, to standard output. A payload that
 is binary, has several lines or holds what a terminal obeys, tabs aside, is written in base64;
-so is an id that holds such.`,
+so is an id that holds such. The file is replaced as a whole. In a directory that is shared,
+such as /tmp, it is neither a link nor a file of another user.`,
 		Example: `  coordd work export items.txt
   coordd work export | grep -c .`,
 		Args: oneFileAtMost,

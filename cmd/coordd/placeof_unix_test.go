@@ -1,0 +1,147 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/coordd/coordd/internal/testkit"
+)
+
+func TestWhatBelongsToAStrangerIsToldByTheDirectory(t *testing.T) {
+	const us, host, other = 1, 2, 3
+	for _, c := range []struct {
+		dir   fs.FileMode
+		whose int
+		want  bool
+	}{
+		{fs.ModeSticky | 0o777, other, true}, {fs.ModeSticky | 0o770, other, true},
+		{fs.ModeSticky | 0o703, other, true}, {fs.ModeSticky | 0o777, us, false},
+		{fs.ModeSticky | 0o777, host, false}, {0o777, other, false},
+		{fs.ModeSticky | 0o755, other, false},
+	} {
+		if got := strangers(c.dir, host, c.whose, us); got != c.want {
+			t.Errorf("in a directory with %v, of user %d: %v", c.dir, c.whose, got)
+		}
+	}
+}
+
+// In /tmp another user can have a link, a file or a pipe by the name before.
+func TestAnExportFollowsNobodyElseInASharedDirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files of other users")
+	}
+	const nobody = 65534
+	home, shared := t.TempDir(), t.TempDir()
+	must(t, os.Chmod(shared, 0o777|os.ModeSticky))
+	victim := filepath.Join(home, "authorized_keys")
+	in := func(name string) string { return filepath.Join(shared, name) }
+	link := func(target, name string) {
+		t.Helper()
+		must(t, os.Symlink(target, in(name)))
+		must(t, os.Lchown(in(name), nobody, nobody))
+	}
+	link(victim, "link")
+	link(filepath.Join(home, "new"), "dangling")
+	link(home, "directory")
+	must(t, os.Symlink("link", in("ours")))
+	must(t, os.WriteFile(in("file"), nil, 0o600))
+	must(t, os.Chown(in("file"), nobody, nobody))
+	must(t, syscall.Mkfifo(in("pipe"), 0o600))
+	must(t, os.Chown(in("pipe"), nobody, nobody))
+	for _, name := range []string{"link", "dangling", "directory/authorized_keys", "ours", "file",
+		"pipe"} {
+		must(t, os.WriteFile(victim, []byte("mine"), 0o600))
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience) // of a pipe
+		err := writeWhole(ctx, in(name), []byte("anything"))
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "of user 65534, in a directory") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, _ := os.ReadFile(victim); string(got) != "mine" {
+			t.Errorf("root's file behind %s holds %q", name, got)
+		}
+		if h, err := openHistory(in(name)); err == nil {
+			h.file.Close()
+			t.Errorf("a history was begun in %s", name)
+		}
+	}
+	if info, err := os.Stat(in("file")); err != nil || info.Size() > 0 {
+		t.Errorf("what was exported belongs to another user: %v, %v", info, err)
+	}
+	if _, err := os.Stat(filepath.Join(home, "new")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was made where another user's link leads to: %v", err)
+	}
+	if left, _ := filepath.Glob(in(".*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	// What is root's own, as the directory is, stays usable.
+	must(t, os.Remove(in("ours")))
+	must(t, os.Symlink(victim, in("ours")))
+	must(t, writeWhole(t.Context(), in("ours"), []byte("new")))
+	if got, _ := os.ReadFile(victim); string(got) != "new" {
+		t.Errorf("behind root's own link is %q", got)
+	}
+}
+
+func TestAnExportGoesWhereItsPathLeads(t *testing.T) {
+	dir := t.TempDir()
+	at := func(parts ...string) string { return dir + "/" + strings.Join(parts, "/") }
+	must(t, os.MkdirAll(at("a", "deep"), 0o700))
+	must(t, os.Symlink("a/deep", at("link")))
+	must(t, os.Symlink("../made", at("a", "dangling")))
+	must(t, os.Symlink("loop", at("loop")))
+	must(t, os.Symlink("/dev/stdout", at("out")))
+	t.Chdir(at("a"))
+	for name, want := range map[string]string{
+		at("link", "..", "x"):    at("a", "x"), // as the kernel sees it, and not as text
+		"../link/x":              at("a", "deep", "x"),
+		"dangling":               at("made"),
+		at("link", "", ".", "y"): at("a", "deep", "y"),
+	} {
+		must(t, writeWhole(t.Context(), name, []byte(name)))
+		if got, err := os.ReadFile(want); string(got) != name {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for name, want := range map[string]error{
+		at("loop"): syscall.ELOOP, at("x", ""): syscall.EISDIR, at("none", "x"): fs.ErrNotExist,
+		at("none", "..", "x"): fs.ErrNotExist, at("made", "x"): syscall.ENOTDIR,
+		at("a"): syscall.EISDIR,
+	} {
+		if err := writeWhole(t.Context(), name, nil); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	for _, name := range []string{at("out"), "/dev/stdout",
+		strings.Repeat("../", 40) + "dev/stdout"} {
+		if p, err := placeOf(name); err != nil || p.plain || p.was != nil {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+}
+
+// Of a directory that may not be written to, its owner may put a link in the place of a file that
+// has been looked at.
+func TestAFileIsWrittenOverBehindNoLink(t *testing.T) {
+	file, link := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "link")
+	must(t, os.WriteFile(file, []byte("the old one"), 0o600))
+	must(t, os.Symlink(file, link))
+	if err := writeOver(link, []byte("new")); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("%v", err)
+	}
+	if got, _ := os.ReadFile(file); string(got) != "the old one" {
+		t.Errorf("behind the link is %q", got)
+	}
+	must(t, writeOver(file, []byte("new")))
+	if got, _ := os.ReadFile(file); string(got) != "new" {
+		t.Errorf("it holds %q", got)
+	}
+}
