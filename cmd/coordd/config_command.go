@@ -122,13 +122,13 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 	}
 	q := c.Queue().Get()
 	for _, refused := range q.Conflicts {
-		fmt.Fprintf(a.err,
+		fmt.Fprintf(a.lines,
 			"coordd config: an earlier write in %s was refused, and is kept in its file "+
 				"conflicts: %s\n",
 			w.log, printable.Line(refused.Error))
 	}
 	if more := q.Refused - len(q.Conflicts); more > 0 {
-		fmt.Fprintf(a.err, "coordd config: of the writes in %s %d more were refused, and are "+
+		fmt.Fprintf(a.lines, "coordd config: of the writes in %s %d more were refused, and are "+
 			"kept in that file\n", w.log, more)
 	}
 	if q.Refused > 0 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -124,4 +125,38 @@ func replay(t *testing.T, consul, dir string, more ...string) (said string, code
 		dir, "--service", "demo", "--consul", consul}, more...), env: os.LookupEnv,
 		in: strings.NewReader(""), out: io.Discard, err: &out})
 	return out.String(), code
+}
+
+func TestASignalEndsAReplayWhoseErrorsNobodyReads(t *testing.T) {
+	consul := devconsul.New(devconsul.Config{})
+	defer consul.Close()
+	dir := leaveWrites(t, consul, 2)
+	for i := range 2 {
+		if _, err := consul.Client().KV().Put(&api.KVPair{
+			Key: fmt.Sprint("service/demo/config_data/k", i)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(consul)
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	errs := &unreadPipe{begun: make(chan struct{}), closed: make(chan struct{})}
+	defer close(errs.closed)
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, surroundings{args: []string{"config", "replay", "--config-log", dir,
+			"--service", "demo", "--consul", server.URL}, env: os.LookupEnv,
+			in: strings.NewReader(""), out: io.Discard, err: errs})
+	}()
+	<-errs.begun
+	cancel()
+	select {
+	case code := <-ended:
+		if code != exitFailed {
+			t.Errorf("exit code %d", code)
+		}
+	case <-time.After(testkit.Patience):
+		t.Errorf("it waits still, %v after the signal", testkit.Patience)
+	}
 }

@@ -177,7 +177,7 @@ func (a *app) devMembers(o devFlags, log *slog.Logger) (members []*devMember, wa
 		id, way := fmt.Sprintf("n%d", i+1), newDevWay(ln)
 		ways = append(ways, way)
 		members = append(members, &devMember{id: id, path: path, way: way, log: log,
-			again: make(chan struct{}, 1), stderr: a.err, env: bareEnvironment(a.environ),
+			again: make(chan struct{}, 1), stderr: bare(a.err), env: bareEnvironment(a.environ),
 			args: []string{"run", "--id", id, "--service", o.service, "--hold-items",
 				"--consul", ln.Addr().String(), "--http", "127.0.0.1:0",
 				"--lease", devLease.String(), "--check-ttl", devCheckTTL.String(),

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -355,11 +355,10 @@ func bar(done, total int) string {
 		strings.Repeat(".", width-full), done, count(total, "item"))
 }
 
-// terminal returns standard error if it is one.
-func (a *app) terminal() *os.File {
-	f, ok := a.err.(*os.File)
-	if !ok || !isTerminal(f) {
+// terminal returns standard error if it is one, else nil.
+func (a *app) terminal() io.Writer {
+	if !isTerminal(a.err) {
 		return nil
 	}
-	return f
+	return a.err
 }

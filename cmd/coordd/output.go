@@ -20,7 +20,8 @@ func unread(err error) error {
 	return err
 }
 
-// outlet is a command's standard output, which nobody may ever read. What is written after ctx has
+// outlet is a command's standard output, or what it draws on the terminal that is its standard
+// error: nobody may ever read either. What is written after ctx has
 // ended has a moment to be taken. A write that is given up goes on with a copy of what it was
 // given, and the process's end is its own.
 type outlet struct {
@@ -28,6 +29,14 @@ type outlet struct {
 	to   io.Writer
 	gone atomic.Bool // a write was given up
 	err  atomic.Pointer[error]
+}
+
+// bare is what an outlet writes to, for what has to know or to inherit it.
+func bare(w io.Writer) io.Writer {
+	if o, ok := w.(*outlet); ok {
+		return o.to
+	}
+	return w
 }
 
 // failure is why a write failed, of the first that did, or nil.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,10 +14,13 @@ import (
 )
 
 // unreadPipe takes nothing until it is closed, as a pipe that is full.
-type unreadPipe struct{ begun, closed chan struct{} }
+type unreadPipe struct {
+	begun, closed chan struct{}
+	once          sync.Once
+}
 
 func (p *unreadPipe) Write([]byte) (int, error) {
-	close(p.begun)
+	p.once.Do(func() { close(p.begun) })
 	<-p.closed
 	return 0, io.ErrClosedPipe
 }
@@ -69,7 +73,7 @@ func TestNothingIsWrittenBehindAWriteThatWasGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	o := &outlet{ctx: ctx, to: out}
-	for range 2 { // begun is closed by the first
+	for range 2 {
 		if _, err := io.WriteString(o, "x"); !errors.Is(err, errUnread) {
 			t.Errorf("nobody takes it: %v", err)
 		}

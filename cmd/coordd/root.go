@@ -33,9 +33,9 @@ func (e *usageError) Is(target error) bool { return target == errUsage }
 
 // run carries out one command line and returns its exit code.
 func run(ctx context.Context, s surroundings) int {
-	out := &outlet{ctx: ctx, to: s.out}
-	s.out = out
-	a := &app{surroundings: s, lines: asynclog.NewWriter(s.err)}
+	out, lines := &outlet{ctx: ctx, to: s.out}, asynclog.NewWriter(s.err)
+	s.out, s.err = out, &outlet{ctx: ctx, to: s.err}
+	a := &app{surroundings: s, lines: lines}
 	defer a.lines.Flush(flushLimit)
 	root := a.root()
 	root.SetArgs(s.args)

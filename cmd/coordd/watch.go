@@ -125,10 +125,7 @@ func isTerminal(w io.Writer) bool {
 	if os.Getenv("TERM") == "dumb" {
 		return false
 	}
-	if o, ok := w.(*outlet); ok {
-		w = o.to
-	}
-	f, ok := w.(*os.File)
+	f, ok := bare(w).(*os.File)
 	if !ok {
 		return false
 	}
