@@ -37,7 +37,8 @@ func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
 			"--http-token-file", 1},
 		"the page's certificate": {[]string{"run", "--id", "n1", "--http", "127.0.0.1:0",
 			"--http-key-file", "key"}, "--http-cert-file", 1},
-		"Consul's authority, for an operator": {[]string{"status"}, "CONSUL_CACERT", 1},
+		"Consul's authority, for an operator":   {[]string{"status"}, "CONSUL_CACERT", 1},
+		"the settings, before a command begins": {[]string{"status"}, "--config", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pipe := filepath.Join(t.TempDir(), "pipe")
@@ -67,7 +68,8 @@ func TestASignalEndsACommandThatWaitsForAFile(t *testing.T) {
 			var ok bool
 			select {
 			case code := <-ended:
-				if ok = true; code != c.code {
+				ok = true
+				if code != c.code || strings.Contains(text.String(), "--help") {
 					t.Errorf("exit code %d, want %d: %s", code, c.code, text.String())
 				}
 			case <-time.After(testkit.Patience):

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,6 +77,25 @@ func TestNothingIsWrittenBehindAWriteThatWasGivenUp(t *testing.T) {
 	for range 2 {
 		if _, err := io.WriteString(o, "x"); !errors.Is(err, errUnread) {
 			t.Errorf("nobody takes it: %v", err)
+		}
+	}
+}
+
+// noSpace is a full disk.
+type noSpace struct{}
+
+func (noSpace) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestWhatCannotBeWrittenIsAFailureAndNoBadUsage(t *testing.T) {
+	for _, line := range []string{"version", "--version", "--help", "help work add", "status -h",
+		"completion bash", "completion zsh", "completion fish", "completion powershell",
+		"__complete st"} {
+		var text bytes.Buffer
+		if code := run(t.Context(), surroundings{args: strings.Fields(line),
+			env: func(string) (string, bool) { return "", false }, in: strings.NewReader(""),
+			out: noSpace{}, err: &text}); code != exitFailed ||
+			!strings.Contains(text.String(), syscall.ENOSPC.Error()) {
+			t.Errorf("coordd %s: exit code %d: %s", line, code, text.String())
 		}
 	}
 }

@@ -39,9 +39,6 @@ func run(ctx context.Context, s surroundings) int {
 	defer a.lines.Flush(flushLimit)
 	root := a.root()
 	root.SetArgs(s.args)
-	root.SetIn(s.in)
-	root.SetOut(s.out)
-	root.SetErr(s.err)
 	cmd, err := root.ExecuteContextC(ctx)
 	// Help and the version are cobra's to write, and what it makes of a failure is nothing, or 2.
 	unwritten := out.failure()
@@ -55,9 +52,11 @@ func run(ctx context.Context, s surroundings) int {
 		return int(ended) // what there is to say has been said
 	}
 	code := exitFailed
+	switch {
+	case errors.Is(err, errInterrupted): // also while the settings are read
 	// What fails before a command has begun is cobra's: a flag or a command that does not exist.
-	if !a.begun && unwritten == nil || errors.Is(err, errUsage) ||
-		errors.Is(err, actors.ErrConfig) || errors.Is(err, actors.ErrInvalid) {
+	case !a.begun && unwritten == nil, errors.Is(err, errUsage),
+		errors.Is(err, actors.ErrConfig), errors.Is(err, actors.ErrInvalid):
 		code = exitUsage
 	}
 	text := printable.Line(err.Error())
@@ -163,7 +162,10 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 	add("changes", a.steerCommands()...)
 	add("other", a.devconsulCommand(), a.versionCommand())
 	a.completeServices(root)
-	root.InitDefaultCompletionCmd()
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.InitDefaultCompletionCmd() // it keeps what is standard output now
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" { // cobra's own shows its help for any word
 			c.Args = nil
