@@ -25,7 +25,8 @@ func (o *outputFlags) register(f *pflag.FlagSet) {
 		"The `way` of what commands write: raw (to coordd's own output), prefix (the "+
 			"same, with the item's id, and out or err, before each line), file:DIR (appended to "+
 			"DIR/ITEM.log) or journal (to journald, with fields such as COORDD_ITEM; "+
-			"journal:SOCKET for another one). A line of more than 16 KiB is cut into pieces.")
+			"journal:SOCKET for another one). With prefix and journal a line of more than 16 KiB "+
+			"is cut into pieces.")
 	f.IntVar(&o.outputRate, "output-rate", 0,
 		"The `lines` a second that are kept of an item, beside a burst of ten seconds' worth. The "+
 			"rest is dropped, counted, and said in one line every 10s. Not with --output raw. 0 "+

@@ -62,7 +62,7 @@ func (a *app) completeIDs(s *serviceFlags, what string) cobra.CompletionFunc {
 		const none = cobra.ShellCompDirectiveNoFileComp
 		takesItem := strings.Contains(what, "item")
 		takesMember := strings.Contains(what, "member")
-		if a.fromEnvironment(cmd.Flags()) != nil || a.fromFile(cmd) != nil || len(args) > 1 ||
+		if a.fromEnvironment(cmd) != nil || a.fromFile(cmd) != nil || len(args) > 1 ||
 			len(args) == 1 && !(takesItem && takesMember) {
 			return nil, none
 		}
@@ -102,7 +102,7 @@ func (a *app) completeServices(cmd *cobra.Command) {
 func (a *app) services(cmd *cobra.Command, _ []string, _ string) ([]string,
 	cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
-	if a.fromEnvironment(cmd.Flags()) != nil || a.fromFile(cmd) != nil {
+	if a.fromEnvironment(cmd) != nil || a.fromFile(cmd) != nil {
 		return nil, none
 	}
 	// The same flags once more, for those of the command are variables of its own.

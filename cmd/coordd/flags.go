@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -50,7 +51,8 @@ func checkGiven(flags *pflag.FlagSet) error {
 const commandLineOnly = "coordd_order"
 
 // orders says that these flags are no settings: each makes another command of the one that was
-// given. A variable that is set for a whole host must not do that, so no variable stands for them.
+// given, or its variable is one that commands are given ([forCommands]). A variable that is set for
+// a whole host must not do that, so no variable stands for them, and no line of a settings file.
 func orders(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		// it fails only for a flag that is not there
@@ -58,10 +60,16 @@ func orders(flags *pflag.FlagSet, names ...string) {
 	}
 }
 
+func isOrder(f *pflag.Flag) bool {
+	_, order := f.Annotations[commandLineOnly]
+	return order
+}
+
 // fromEnvironment sets the flags that the command line did not from their
 // variables. An empty variable counts as none, but for --http, where empty means off.
 // What looks at several flags together has to do so later.
-func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
+func (a *app) fromEnvironment(cmd *cobra.Command) error {
+	flags, all := cmd.Flags(), flagsOf(cmd.Root())
 	var err error
 	flags.VisitAll(func(f *pflag.Flag) {
 		if err != nil || f.Changed || f.Name == "help" || f.Name == "version" {
@@ -79,7 +87,11 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) error {
 		if !ok || (value == "" && f.Name != "http") {
 			return
 		}
-		if _, order := f.Annotations[commandLineOnly]; order {
+		if isOrder(f) {
+			// It may be meant for another command, of which it is a setting, and which is not run.
+			if elsewhere := all[f.Name]; !isOrder(elsewhere) && elsewhere.Value.Set(value) == nil {
+				return
+			}
 			if value != f.DefValue {
 				err = usage("the environment variable %s is %q, and an order is taken from the "+
 					"command line only: unset it, and give --%s to mean it",

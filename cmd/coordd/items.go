@@ -85,6 +85,7 @@ items that do not simply run; "coordd explain ITEM" says since when an item is w
 	f.StringSliceVar(&members, "member", nil, "Only items of these `members`, separated by commas.")
 	f.StringSliceVar(&states, "state", nil, "Only items in these `states`, separated by commas.")
 	jsonFlag(cmd, &asJSON, "Print JSON.")
+	orders(f, "member")
 	s.register(f)
 	cmd.ValidArgsFunction = a.completeMany(&s, "the id of one item")
 	_ = cmd.RegisterFlagCompletionFunc("member", a.completeMany(&s,

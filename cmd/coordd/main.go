@@ -9,8 +9,10 @@
 //     for a member with a settings file, which reloads it) stops cleanly; a second SIGINT or
 //     SIGTERM at once, with SIGKILL for what commands there are. A SIGHUP or SIGINT that is ignored
 //     when coordd starts, as under nohup and of a script's background job, stays ignored.
-//  3. Every flag can be given as an environment variable, but for those of coordd elect that are
-//     orders, and in a settings file; the flag wins, and the variable over the file.
+//  3. Every flag is an order, such as `elect --delete`, `drain --wait` or `items --member`, which
+//     is given on the command line only, as --help and --version are; or it can be given as an
+//     environment variable and, but for --config, in a settings file as well. The flag wins, and
+//     the variable over the file.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as
 //     package guard can hold that; the items of a coordd that was killed are handed over.
 //  5. The HTTP side writes nothing but the configuration (below /config/, with --backend consul),

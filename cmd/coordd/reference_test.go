@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -81,8 +80,7 @@ func setOut(b *strings.Builder, f *pflag.Flag) {
 		return
 	}
 	variable, value := "`"+envName(f.Name)+"`", "`"+f.DefValue+"`"
-	if _, order := f.Annotations[commandLineOnly]; order || f.Name == "version" ||
-		slices.Contains(forCommands, envName(f.Name)) {
+	if isOrder(f) || f.Name == "version" {
 		variable = ""
 	}
 	if f.DefValue == "" || f.DefValue == "[]" || f.DefValue == "false" {

@@ -94,14 +94,21 @@ Run one member on each machine with "coordd run". The members find one another
 through Consul and elect a leader, which shares the items out. To see all of it
 at work on this machine, without Consul, run "coordd dev".
 
-Every flag can be given as an environment variable as well: --lock-delay is
-COORDD_LOCK_DELAY. With --config it can stand in a file of YAML as well, by its name:
-"lock-delay: 15s". The flag wins over the variable, and the variable over the file. A
+Every flag that is no order can be given as an environment variable as well:
+--lock-delay is COORDD_LOCK_DELAY. With --config it can stand in a file of YAML as well, by its
+name: "lock-delay: 15s". The flag wins over the variable, and the variable over the file. A
 COORDD_ variable that is no setting is named; in the file such a name is an error.
-(Orders, such as coordd elect --delete and
-run --explain-timing, are given on the command line only.) Consul's own variables
-(CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and so on) mean
-what they mean to every Consul tool.
+
+Orders are given on the command line only: each makes another command of the one that is
+given. They are those beside which the reference names no variable, such as
+  coordd elect --delete
+  coordd run --explain-timing
+  coordd drain --wait
+  coordd items --member
+  coordd work add --payload-file
+
+Consul's own variables (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE
+and so on) mean what they mean to every Consul tool.
 
 There are colours on a terminal only, and none with NO_COLOR in the environment. With TERM=dumb
 a terminal gets what a file gets: no colours, and lines in place of what is drawn anew.
@@ -119,7 +126,7 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 			if err := checkGiven(cmd.Flags()); err != nil {
 				return err
 			}
-			if err := a.fromEnvironment(cmd.Flags()); err != nil {
+			if err := a.fromEnvironment(cmd); err != nil {
 				return err
 			}
 			if err := a.fromFile(cmd); err != nil {

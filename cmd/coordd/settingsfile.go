@@ -153,8 +153,7 @@ func settingOf(key, value *yaml.Node, all map[string]*pflag.Flag) (fileSetting, 
 
 // isSetting tells whether a file may hold the flag.
 func isSetting(f *pflag.Flag) bool {
-	_, order := f.Annotations[commandLineOnly]
-	return !order && f.Name != "config" && f.Name != "help" && f.Name != "version"
+	return !isOrder(f) && f.Name != "config" && f.Name != "help" && f.Name != "version"
 }
 
 func settingNames(all map[string]*pflag.Flag) []string {
@@ -173,7 +172,7 @@ func setFrom(path string, settings []fileSetting, flags *pflag.FlagSet) (taken, 
 	var set taken
 	for _, s := range settings {
 		f := flags.Lookup(s.name)
-		if f == nil || f.Changed {
+		if f == nil || f.Changed || isOrder(f) { // it is a setting of another command
 			continue
 		}
 		if slices.Contains(neverEmpty, s.name) && len(s.parts()) == 0 {

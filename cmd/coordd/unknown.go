@@ -17,13 +17,18 @@ var forCommands = []string{"COORDD_ITEM", "COORDD_TOKEN", "COORDD_MEMBER", "COOR
 // notOurs are the beginnings of variables that are no settings and have a meaning elsewhere.
 var notOurs = []string{"COORDD_GUARD_", "COORDD_TEST_"}
 
-// flagsOf returns the flags of all commands by their names.
+// flagsOf returns the flags of all commands by their names. Of a name that is an order of one
+// command and a setting of another it is the setting.
 func flagsOf(root *cobra.Command) map[string]*pflag.Flag {
 	all := map[string]*pflag.Flag{}
 	var add func(c *cobra.Command)
 	add = func(c *cobra.Command) {
 		for _, set := range []*pflag.FlagSet{c.LocalFlags(), c.PersistentFlags()} {
-			set.VisitAll(func(f *pflag.Flag) { all[f.Name] = f })
+			set.VisitAll(func(f *pflag.Flag) {
+				if was := all[f.Name]; was == nil || isOrder(was) || !isOrder(f) {
+					all[f.Name] = f
+				}
+			})
 		}
 		for _, sub := range c.Commands() {
 			add(sub)

@@ -92,6 +92,7 @@ with the others that there are: its name may be a slip.`,
 	f.Uint64Var(&weight, "weight", 1,
 		"The `weight` of each item: how much of a member's share it takes; at least 1.")
 	jsonFlag(cmd, &asJSON, "Print JSON: the items.")
+	orders(f, "payload-file")
 	return cmd
 }
 

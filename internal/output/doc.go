@@ -14,8 +14,8 @@
 //     trace holds its pipes open. What such a process writes later is not.
 //  3. A command whose output nobody takes waits in its own write, as with a pipe of its own. So
 //     memory is bounded: 64 KiB for each sink at work, and the beginning of a line for each stream.
-//  4. A line is written whole. One of more than MaxLine bytes is cut into pieces. A last line
-//     without a line break gets one.
+//  4. A line is written whole. One of more than MaxLine bytes is cut into pieces, but in a file. A
+//     last line without a line break gets one.
 //  5. What cannot be written (the reader is gone, the disk is full) is dropped, counted and named:
 //     in its place when writing works again, and to the owner at once. The command goes on.
 //  6. With a rate no item has more lines written than Config.Rate a second and a burst of ten
