@@ -61,40 +61,114 @@ const (
 	asksToEscalate
 )
 
-// look goes through wrapped and joined errors, but not into another supervisor's history: that one
-// has been dealt with. It tells what they ask for, whether they have no end, and why they cannot be
-// read.
+// look goes through wrapped and joined errors. It tells what they ask for, whether they have no
+// end, and why they cannot be read. What is in another supervisor's history has been dealt with,
+// and what an error without an Unwrap returns by its method Hidden is not meant for this
+// supervisor: both ask for nothing. They are gone through all the same, for texts are made of them.
 func look(err error) (asks request, endless bool, why string) {
-	rest := []error{err}
+	asks, endless, why = (&looker{histories: map[*EscalationError]bool{}}).look(err, false)
+	if endless {
+		why = fmt.Sprintf("%T wraps itself, or more than %d others", err, mostErrors)
+	}
+	return asks, endless, why
+}
+
+// looker goes through one error.
+type looker struct {
+	histories map[*EscalationError]bool // those that it has come to; true: has gone through
+}
+
+// found is an error in another one. What is quiet asks for nothing.
+type found struct {
+	err   error
+	quiet bool
+}
+
+func (l *looker) look(err error, quiet bool) (asks request, endless bool, why string) {
+	rest := []found{{err, quiet}}
 	for n := 0; len(rest) > 0; n++ {
 		if n == mostErrors {
-			return asks, true, fmt.Sprintf("%T wraps itself, or more than %d others", err,
-				mostErrors)
+			return asks, true, why
 		}
-		e := rest[len(rest)-1]
+		at := rest[len(rest)-1]
 		rest = rest[:len(rest)-1]
-		bad := ""
-		switch e {
-		case ErrTerminate:
-			asks = max(asks, asksToTerminate)
-		case ErrDoNotRestart:
-			asks = max(asks, asksForNoRestart)
+		if !at.quiet {
+			asks = max(asks, asked(at.err))
 		}
-		switch e := e.(type) {
-		case nil, *EscalationError, *StoppedError:
-		case *escalation:
-			asks = asksToEscalate
-			rest = append(rest, e.err)
-		case interface{ Unwrap() error }:
-			bad = attempt(e, func() { rest = append(rest, e.Unwrap()) })
-		case interface{ Unwrap() []error }:
-			bad = attempt(e, func() { rest = append(rest, e.Unwrap()...) })
+		bad := ""
+		if e, ok := at.err.(*EscalationError); ok {
+			if endless, bad = l.history(e); endless {
+				return asks, true, why
+			}
+		} else {
+			var inner []error
+			inner, quiet, bad = within(at.err)
+			for _, e := range inner {
+				rest = append(rest, found{e, at.quiet || quiet})
+			}
 		}
 		if why == "" {
 			why = bad
 		}
 	}
 	return asks, false, why
+}
+
+// history goes through the causes of another supervisor. Each of them may have as many errors in it
+// as an error may.
+func (l *looker) history(e *EscalationError) (endless bool, why string) {
+	if through, known := l.histories[e]; known {
+		return !through, ""
+	}
+	if len(l.histories) == mostErrors {
+		return true, ""
+	}
+	l.histories[e] = false
+	var causes []error
+	why = attempt(e, func() { causes = e.Unwrap() })
+	for _, cause := range causes {
+		_, endless, bad := l.look(cause, true)
+		if endless {
+			return true, ""
+		}
+		if why == "" {
+			why = bad
+		}
+	}
+	l.histories[e] = true
+	return false, why
+}
+
+// asked is what an error asks for by itself.
+func asked(err error) request {
+	switch err {
+	case ErrTerminate:
+		return asksToTerminate
+	case ErrDoNotRestart:
+		return asksForNoRestart
+	}
+	if _, ok := err.(*escalation); ok {
+		return asksToEscalate
+	}
+	return asksForNothing
+}
+
+// within are the errors that an error wraps, joins or hides. It tells whether those ask for
+// nothing, and why they cannot be read.
+func within(err error) (inner []error, quiet bool, why string) {
+	switch e := err.(type) {
+	case *StoppedError:
+		quiet = true
+		why = attempt(e, func() { inner = []error{e.Cause} })
+	case interface{ Unwrap() error }:
+		why = attempt(e, func() { inner = []error{e.Unwrap()} })
+	case interface{ Unwrap() []error }:
+		why = attempt(e, func() { inner = e.Unwrap() })
+	case interface{ Hidden() error }:
+		quiet = true
+		why = attempt(e, func() { inner = []error{e.Hidden()} })
+	}
+	return inner, quiet, why
 }
 
 // attempt calls f, and tells in words when that panics.

@@ -21,7 +21,11 @@ func hostsOwn(err error) error {
 	return &hostError{supervisor.Protect(func() error { return err })}
 }
 
-func (e *hostError) Error() string        { return e.err.Error() }
+func (e *hostError) Error() string { return e.err.Error() }
+
+// Hidden is for the supervisor: what is in the host's error asks for nothing, but may have no end.
+func (e *hostError) Hidden() error { return e.err }
+
 func (e *hostError) Is(target error) bool { return errors.Is(e.err, target) }
 func (e *hostError) As(target any) bool   { return errors.As(e.err, target) }
 
