@@ -119,13 +119,13 @@ func (c *Coordinator) Run(ctx context.Context) error {
 }
 
 // stopSlack is how much longer than its work a member may take to stop, all in all.
-const stopSlack = 30 * actor.GoodbyeTimeout
+const stopSlack = 30 * time.Second
 
 // Child returns the coordinator as a child for the host's own supervision tree.
 // It is not restarted: what makes Run fail is for the host to decide upon.
 func (c *Coordinator) Child(name string) supervisor.Child {
 	return supervisor.Child{Name: name, Restart: supervisor.Temporary,
-		StopTimeout: c.cfg.StopTimeout + stopSlack + actor.GoodbyeTimeout,
+		StopTimeout: c.cfg.StopTimeout + stopSlack + time.Second,
 		Run: func(ctx context.Context) error {
 			if err := c.Run(ctx); err != nil {
 				return supervisor.Escalate(err)

@@ -33,10 +33,10 @@ func stopsInTime(t *testing.T, s *saboteur) {
 			return
 		}
 		// Every other actor needs a second at most; one that hangs has the worker manager's
-		// stop timeout and five more, or five.
+		// stop timeout and six more, or six.
 		bound := 8 * time.Second
 		if s.how == hangs {
-			bound += 5 * time.Second
+			bound += 6 * time.Second
 			if s.actor == "worker-manager" {
 				bound += 10 * time.Second
 			}

@@ -127,7 +127,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 				Strategy: supervisor.OneForOne, MaxRestarts: -1, StopTogether: true,
 				Children: []supervisor.Child{{
 					Name: member.ManagerName, Run: b.Tracked(workers.Run),
-					StopTimeout: b.StopTimeout + 5*actor.GoodbyeTimeout,
+					StopTimeout: b.StopTimeout + actorStops,
 				}},
 			}},
 		}...),
@@ -152,7 +152,10 @@ func termTree(b *actor.Base, c *cells, term uint64) supervisor.Tree {
 	}
 }
 
+// actorStops is how long an actor may take to stop: its last call, and some more on a busy machine.
+const actorStops = actor.LastCallTimeout + 1500*time.Millisecond
+
 func child(b *actor.Base, name string, run func(context.Context) error) supervisor.Child {
-	return supervisor.Child{Name: name, Run: b.Tracked(run), StopTimeout: 5 * actor.GoodbyeTimeout,
+	return supervisor.Child{Name: name, Run: b.Tracked(run), StopTimeout: actorStops,
 		HealthyAfter: 10 * time.Second}
 }

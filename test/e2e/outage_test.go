@@ -235,8 +235,8 @@ func TestAMemberStopsCleanlyWhileConsulIsAwayAndLeavesNoChild(t *testing.T) {
 				return
 			}
 			p.signal(syscall.SIGTERM)
-			// Each of the last calls, to release, to take the record away and to end the session,
-			// is given a second.
+			// The first of the last calls is given 3 s where nothing comes back, and each one after
+			// it a second.
 			code, took := p.ends(workLimit)
 			if code != 0 {
 				t.Errorf("it ended with code %d", code)

@@ -24,6 +24,7 @@ type Base struct {
 	progress *progress
 	// Hindered is what this member's leading suffers from.
 	Hindered *Hindrances
+	silence  silence
 }
 
 // NewBase makes the base of one member's actors.
@@ -74,9 +75,6 @@ func (b *Base) Retry(what string, err error, ladder *store.Ladder) time.Time {
 func Cleanup(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), d)
 }
-
-// GoodbyeTimeout bounds each of the last calls to a Consul that may not be there.
-const GoodbyeTimeout = time.Second
 
 // ErrNotLeading is the leader-tracker's answer to an order that only a leader can carry out.
 var ErrNotLeading = errors.New("this member does not lead")

@@ -205,7 +205,8 @@ func (a *Assigner) handOn(ctx context.Context) {
 		return
 	}
 	a.Ends(ctx)
-	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
-	defer cancel()
-	a.note(call, true)
+	_ = a.LastCall(ctx, func(ctx context.Context) error {
+		a.note(ctx, true)
+		return nil
+	})
 }

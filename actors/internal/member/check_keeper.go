@@ -56,7 +56,8 @@ func (a *CheckKeeper) deregister(ctx context.Context) {
 	if ctx.Err() == nil {
 		return // a crash: the next incarnation goes on
 	}
-	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
-	defer cancel()
-	a.keeper.Deregister(call)
+	_ = a.LastCall(ctx, func(ctx context.Context) error {
+		a.keeper.Deregister(ctx)
+		return nil
+	})
 }

@@ -150,9 +150,9 @@ func (a *InstancePublisher) step(ctx context.Context, now time.Time) (next time.
 	}
 	a.pace.take(now)
 	// Not cut short by the end of this actor: the check-keeper takes the instance away after it.
-	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
-	defer cancel()
-	if err := a.instance.register(call, a.Store.Store); err != nil {
+	if err := a.LastCall(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		return a.instance.register(ctx, a.Store.Store)
+	}); err != nil {
 		wait := a.ladder.NextBackOff()
 		a.Log.Debug("instance-not-published", "err", err, "retry_in", wait.String())
 		a.again = now.Add(wait)
@@ -184,7 +184,7 @@ func (a *InstancePublisher) labels(now time.Time) (want Labels, next time.Time) 
 // lookAround asks the agent what it shows, and Consul whether this member is drained. What cannot
 // be told stays as it is.
 func (a *InstancePublisher) lookAround(ctx context.Context) {
-	call, cancel := context.WithTimeout(ctx, actor.GoodbyeTimeout)
+	call, cancel := context.WithTimeout(ctx, actor.LastCallTimeout)
 	defer cancel()
 	found := a.drained
 	if err := a.Store.Contain("the order to drain", func() (err error) {

@@ -330,10 +330,9 @@ func (a *LeaderTracker) resign(ctx context.Context) {
 		return
 	}
 	a.out.Set(messages.Leadership{Role: messages.Uncertain})
-	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
-	defer cancel()
-	if err := a.Store.Resign(call, l.Session, waitLeft(l), a.leads.Load() == 0,
-		past...); err != nil {
+	if err := a.LastCall(ctx, func(ctx context.Context) error {
+		return a.Store.Resign(ctx, l.Session, waitLeft(l), a.leads.Load() == 0, past...)
+	}); err != nil {
 		a.Log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
 		return
 	}

@@ -349,20 +349,18 @@ func (a *MembershipKeeper) goodbye(ctx context.Context) {
 	if !m.ClearAt.IsZero() {
 		left = max(0, time.Until(m.ClearAt))
 	}
-	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
-	defer cancel()
-	err, l := error(nil), protocol.Leaving{Member: a.ID, Session: s.ID, Clear: left == 0}
-	if a.KeepItems > 0 || left > 0 {
+	l := protocol.Leaving{Member: a.ID, Session: s.ID, Clear: left == 0}
+	if err := a.LastCall(ctx, func(ctx context.Context) error {
+		if a.KeepItems == 0 && left == 0 {
+			return a.Store.Goodbye(ctx, l)
+		}
 		ack := a.ack.value(s.ID, left == 0, m.Inherited)
 		ack.Stopped, ack.Keep = true, a.KeepItems
 		if left > 0 { // of its own lease nothing is left
 			ack.TTL = max(left, protocol.MinLease)
 		}
-		err = a.Store.Pause(call, l, ack)
-	} else {
-		err = a.Store.Goodbye(call, l)
-	}
-	if err != nil {
+		return a.Store.Pause(ctx, l, ack)
+	}); err != nil {
 		a.Log.Warn("goodbye-failed", "err", err, "then",
 			"its items move when its session is over and the grace has passed")
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -75,9 +74,9 @@ func (a *MembershipKeeper) endProbe(ctx context.Context) {
 	if ctx.Err() == nil || a.waiting.probe == "" {
 		return
 	}
-	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
-	defer cancel()
-	if err := a.Store.DestroySession(call, a.waiting.probe); err != nil {
+	if err := a.LastCall(ctx, func(ctx context.Context) error {
+		return a.Store.DestroySession(ctx, a.waiting.probe)
+	}); err != nil {
 		a.Log.Warn("session-not-destroyed", "session", a.waiting.probe, "err", err, "then",
 			"it expires by itself within twice its ttl")
 	}

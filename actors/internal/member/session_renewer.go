@@ -177,9 +177,9 @@ func (a *SessionRenewer) close(ctx context.Context) {
 		a.Log.Error("session-left-to-expire", "session", s.ID, "still_running", n)
 		return
 	}
-	call, cancel := actor.Cleanup(ctx, actor.GoodbyeTimeout)
-	defer cancel()
-	if err := a.Store.DestroySession(call, s.ID); err != nil {
+	if err := a.LastCall(ctx, func(ctx context.Context) error {
+		return a.Store.DestroySession(ctx, s.ID)
+	}); err != nil {
 		a.Log.Warn("session-not-destroyed", "session", s.ID, "err", err, "then",
 			"it expires by itself within twice its ttl")
 	}

@@ -386,7 +386,7 @@ func (a *WorkerManager) tell() {
 // marked so that the leader hands nothing more, and each item is released as its work ends (with
 // KeepItems only those that the leader has called back). What does not end in time is not released.
 func (a *WorkerManager) close(ctx context.Context, group *supervisor.Group) error {
-	call, cancel := actor.Cleanup(ctx, a.StopTimeout+2*actor.GoodbyeTimeout)
+	call, cancel := actor.Cleanup(ctx, a.StopTimeout+2*time.Second)
 	defer cancel()
 	reachable := a.mark(call)
 	a.more = false
@@ -399,9 +399,9 @@ func (a *WorkerManager) close(ctx context.Context, group *supervisor.Group) erro
 		progress := false
 		if release, _ := a.table.stuck.ready(d.release, s.now); reachable && len(release) > 0 {
 			batch := a.table.stuck.batch(release, a.releaseBatch())
-			try, done := context.WithTimeout(call, actor.GoodbyeTimeout)
-			err := a.release(try, s, batch)
-			done()
+			err := a.LastCall(call, func(ctx context.Context) error {
+				return a.release(ctx, s, batch)
+			})
 			a.releasePace(len(batch), err)
 			answered := errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
 			if answered && len(batch) == 1 {
@@ -434,9 +434,10 @@ func (a *WorkerManager) mark(ctx context.Context) bool {
 	if a.KeepItems > 0 {
 		return true // what it is handed meanwhile waits for it as well
 	}
-	try, cancel := context.WithTimeout(ctx, actor.GoodbyeTimeout)
-	defer cancel()
-	if _, err := a.leave.Call(try, LeaveOrder{}); err != nil {
+	if err := a.LastCall(ctx, func(ctx context.Context) error {
+		_, err := a.leave.Call(ctx, LeaveOrder{})
+		return err
+	}); err != nil {
 		a.Log.Warn("not-marked-as-leaving", "err", err)
 		return false
 	}
