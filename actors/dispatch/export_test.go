@@ -14,6 +14,9 @@ func ParsePath(escaped string) (item string, all, ok bool) {
 	return t.item, t.all, t.ok
 }
 
+// LeavesItem is leavesItem, for its tests.
+func LeavesItem(escaped string) bool { return leavesItem(escaped) }
+
 // InFlight is how many requests and streams are under way, in all and to a member.
 func (d *Dispatcher) InFlight(member string) (all, to int) {
 	d.members.mu.Lock()

@@ -32,25 +32,26 @@ func parsePath(escaped string) target {
 }
 
 // leavesItem tells whether a path below an item leaves it: the service, which gets the path as it
-// is, may resolve "/a/../b/x" to what belongs to another item. It may read %2F and a backslash as
-// slashes, and cut off what follows a semicolon, too.
+// is, may resolve "/a/../b/x" to what belongs to another item. By RFC 3986 a slash alone separates
+// elements. A service, or a proxy of its own, may read %2F and a backslash as slashes, too, and cut
+// off what follows a semicolon. So ".." counts wherever anybody finds it, and a name where all do:
+// at the beginning of an element.
 func leavesItem(escaped string) bool {
-	path, err := url.PathUnescape(escaped)
-	if err != nil {
-		path = escaped
-	}
 	depth := 0
-	for element := range strings.FieldsFuncSeq(path, func(r rune) bool {
-		return r == '/' || r == '\\'
-	}) {
-		switch element, _, _ = strings.Cut(element, ";"); element {
-		case "..":
-			if depth--; depth < 0 {
-				return true
+	for element := range strings.SplitSeq(escaped, "/") {
+		if plain, err := url.PathUnescape(element); err == nil {
+			element = plain
+		}
+		parts := strings.Split(strings.ReplaceAll(element, `\`, "/"), "/")
+		for i, part := range parts {
+			switch part, _, _ = strings.Cut(part, ";"); {
+			case part == "..":
+				if depth--; depth < 0 {
+					return true
+				}
+			case i == 0 && part != "" && part != ".":
+				depth++
 			}
-		case ".", "":
-		default:
-			depth++
 		}
 	}
 	return false
