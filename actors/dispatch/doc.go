@@ -36,8 +36,12 @@
 //     a move, or for an answer about an item that nobody has, have an allowance of their own, and
 //     so have upgraded connections and event streams. The head of an answer may have 64 KiB: beyond
 //     that the answer is 502. Nothing lasts for ever: there is a limit for connecting, for the
-//     beginning of an answer, for a member that takes nothing of a body (Config.Timeout), for a
-//     client that sends or takes nothing (30 s, or the Timeout if that is more), and for silence.
+//     beginning of an answer, for a member that takes nothing of a body (Config.Timeout), and
+//     for silence. A client has 30 s, or the Timeout if that is more, for each 64 KiB of its body,
+//     until the answer begins, and for each 64 KiB of the answer. Only the time in which it is
+//     waited for counts: a service may send as rarely as it likes, within Config.Idle. Beside an
+//     answer that has begun, a body may come as slowly as Config.Idle allows: a service that begins
+//     its answers early lets a client keep its place for as long as that sends something.
 //  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing,
 //     and why, is part of the result. Clients that send or read slowly leave room for broadcasts
 //     whose bodies and answers have 64 KiB at the most: larger ones share 64 MiB for the bodies

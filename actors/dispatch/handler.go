@@ -23,7 +23,7 @@ import (
 type routedRequest struct {
 	item string
 	body *replayBody // nil: there is none
-	// patience is how long the client may send nothing of it.
+	// patience is how long each piece of it may take.
 	patience  time.Duration
 	loc       routing.Location // where it was last sent
 	countedAt string           // the member whose limit of requests it counts in
@@ -80,7 +80,7 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 		defer d.all.release()
 		return d.broadcast(c, r)
 	}
-	t := &routedRequest{item: to.item, counted: true, patience: c.ioTimeout}
+	t := &routedRequest{item: to.item, counted: true, patience: c.sent.Pace}
 	defer d.releaseAll(t)
 	if r.Body != nil && r.ContentLength != 0 {
 		t.body = newReplayBody(c)

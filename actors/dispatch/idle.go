@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/coordd/coordd/internal/httpserver"
 )
 
 // idleConn is a connection to a member that ends when no byte has passed in either direction for as
@@ -101,13 +103,28 @@ func closeWrite(c net.Conn) error {
 	return c.Close()
 }
 
-// client is the connection to the client, with the same limits: it has to send and to take
-// something now and then. Until the answer begins, and for taking it, the time is shorter.
+// deadline is when a connection's next byte has to be through. It is not moved for every byte.
+type deadline struct{ at time.Time }
+
+// move sets it so that so much is left, an eighth of most more at the most; false: it is so.
+func (d *deadline) move(now time.Time, left, most time.Duration) bool {
+	end := now.Add(left)
+	if rolled := end.Add(most / 8); d.at.Before(end) || d.at.After(rolled) {
+		d.at = rolled
+		return true
+	}
+	return false
+}
+
+// client is the connection to the client. Until the answer begins it has to send its body piece by
+// piece, each in time, and from then on something now and then. The answer it has to take piece by
+// piece. The time in which nobody waits for it does not count.
 type client struct {
 	http.ResponseWriter
-	ctrl                              *http.ResponseController
-	idleTimeout, ioTimeout            time.Duration
-	writeDeadlineSet, readDeadlineSet time.Time
+	ctrl                        *http.ResponseController
+	idleTimeout                 time.Duration
+	sent, taken                 httpserver.Pieces
+	readDeadline, writeDeadline deadline
 	// when all of the answer has to be taken; zero: there is no such time
 	answerDeadline time.Time
 	body           io.Reader
@@ -118,15 +135,16 @@ type client struct {
 	answering atomic.Bool
 }
 
-// minTimeout is the least time that a client may be silent in the middle of a body, or not read.
+// minTimeout is the least time that each piece of a body or of an answer may take the client.
 const minTimeout = 30 * time.Second
 
 // lingerTime is what the rest of a body that nobody wants gets to arrive, behind the answer.
 const lingerTime = 5 * time.Second
 
 func newClient(w http.ResponseWriter, r *http.Request, most, timeout time.Duration) *client {
+	pieces := httpserver.Pieces{Pace: min(most, max(timeout, minTimeout))}
 	c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), idleTimeout: most,
-		ioTimeout: min(most, max(timeout, minTimeout)), body: r.Body}
+		sent: pieces, taken: pieces, body: r.Body}
 	if c.hasBody = r.Body != nil && r.ContentLength != 0; c.hasBody {
 		c.continues = r.Header.Get("Expect") != ""
 		// an answer that comes before the body has ended is sent at once
@@ -137,14 +155,16 @@ func newClient(w http.ResponseWriter, r *http.Request, most, timeout time.Durati
 	return c
 }
 
-// extendReadDeadline gives the client the time to send something. Not every connection can.
+// extendReadDeadline gives the client the time for the rest of its piece, or to send something
+// beside the answer. Not every connection can.
 func (c *client) extendReadDeadline(now time.Time) {
-	c.readDeadlineSet = now
-	most := c.ioTimeout
+	left, most := c.sent.Left(), c.sent.Pace
 	if c.answering.Load() {
-		most = c.idleTimeout
+		left, most = c.idleTimeout, c.idleTimeout
 	}
-	_ = c.ctrl.SetReadDeadline(now.Add(rolling(most)))
+	if c.readDeadline.move(now, left, most) {
+		_ = c.ctrl.SetReadDeadline(c.readDeadline.at)
+	}
 }
 
 // Hijack is for an upgraded connection: what the member sends has to be taken in time on it, too.
@@ -153,7 +173,7 @@ func (c *client) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	taker := &upgradedClient{Conn: conn, writeTimeout: c.ioTimeout, idleTimeout: c.idleTimeout}
+	taker := &upgradedClient{Conn: conn, writeTimeout: c.taken.Pace, idleTimeout: c.idleTimeout}
 	return taker, bufio.NewReadWriter(buf.Reader, bufio.NewWriter(taker)), nil
 }
 
@@ -194,17 +214,20 @@ func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func (c *client) Write(p []byte) (int, error) {
 	c.beginAnswer()
-	if now := time.Now(); now.Sub(c.writeDeadlineSet) > c.ioTimeout/8 {
-		c.extendWriteDeadline(now)
-	}
-	return c.ResponseWriter.Write(p)
+	now := time.Now()
+	c.extendWriteDeadline(now)
+	n, err := c.ResponseWriter.Write(p)
+	c.taken.Add(n, time.Since(now))
+	return n, err
 }
 
-// extendWriteDeadline gives the client the time to take what is sent next. However little that is:
-// the buffers may be full of earlier answers.
+// extendWriteDeadline gives the client the time to take the rest of its piece. However little that
+// is: the buffers may be full of earlier answers.
 func (c *client) extendWriteDeadline(now time.Time) {
-	c.writeDeadlineSet = now
-	end := now.Add(rolling(c.ioTimeout))
+	if !c.writeDeadline.move(now, c.taken.Left(), c.taken.Pace) {
+		return
+	}
+	end := c.writeDeadline.at
 	if !c.answerDeadline.IsZero() && c.answerDeadline.Before(end) {
 		end = c.answerDeadline
 	}
@@ -212,23 +235,30 @@ func (c *client) extendWriteDeadline(now time.Time) {
 }
 
 // FlushError is for the proxy, by way of http.ResponseController: it flushes the headers before
-// there is a body.
+// there is a body, and each part of the body, which ends no piece.
 func (c *client) FlushError() error {
-	c.extendWriteDeadline(time.Now())
-	return c.ctrl.Flush()
+	now := time.Now()
+	c.extendWriteDeadline(now)
+	err := c.ctrl.Flush()
+	c.taken.Add(0, time.Since(now))
+	return err
 }
 
 // limitAnswer gives the client so much time for the answer as a whole, beside what its last piece
 // has.
-func (c *client) limitAnswer(d time.Duration) { c.answerDeadline = time.Now().Add(d + c.ioTimeout) }
+func (c *client) limitAnswer(d time.Duration) {
+	c.answerDeadline = time.Now().Add(d + c.taken.Pace)
+}
 
 func (c *client) WriteHeader(status int) {
 	if status >= 200 {
 		c.beginAnswer()
 	}
 	// what is none yet (100 Continue, 103 Early Hints) is sent at once
-	c.extendWriteDeadline(time.Now())
+	now := time.Now()
+	c.extendWriteDeadline(now)
 	c.ResponseWriter.WriteHeader(status)
+	c.taken.Add(0, time.Since(now))
 }
 
 // beginAnswer is for the beginning of the answer. One that begins before the body has ended is the
@@ -239,22 +269,27 @@ func (c *client) beginAnswer() {
 		return
 	}
 	c.Header().Set("Connection", "close")
-	// the body may go on beside the answer
+	// the body may go on beside the answer, also the read that is under way
 	_ = c.ctrl.SetReadDeadline(time.Now().Add(rolling(c.idleTimeout)))
 }
 
 // Read reads the request's body.
 func (c *client) Read(p []byte) (int, error) {
-	if now := time.Now(); now.Sub(c.readDeadlineSet) > c.ioTimeout/8 {
+	now := time.Now()
+	paced := !c.answering.Load()
+	c.extendReadDeadline(now)
+	if paced && c.answering.Load() { // meanwhile
 		c.extendReadDeadline(now)
 	}
-	return c.read(p)
+	n, err := c.read(p)
+	c.sent.Add(n, time.Since(now))
+	return n, err
 }
 
 func (c *client) read(p []byte) (int, error) {
 	if c.continues {
 		c.continues = false
-		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.ioTimeout))
+		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.taken.Pace))
 	}
 	n, err := c.body.Read(p)
 	if err == io.EOF {
@@ -269,8 +304,7 @@ func (c *client) read(p []byte) (int, error) {
 // busily they are sent, and before ctx ends. What a small body has not counts in the limit.
 func (c *client) readAll(ctx context.Context, most int64, room *limit,
 	within time.Duration) ([]byte, int64, error) {
-	c.readDeadlineSet = time.Now()
-	_ = c.ctrl.SetReadDeadline(c.readDeadlineSet.Add(within))
+	_ = c.ctrl.SetReadDeadline(time.Now().Add(within))
 	defer context.AfterFunc(ctx, func() { _ = c.ctrl.SetReadDeadline(time.Now()) })()
 	return room.readAll(readerFunc(c.read), smallBytes, most)
 }
@@ -286,5 +320,6 @@ func (c *client) done() {
 		c.beginAnswer()
 		_ = c.ctrl.SetReadDeadline(time.Now().Add(min(c.idleTimeout, lingerTime)))
 	}
+	c.taken.Next()
 	c.extendWriteDeadline(time.Now()) // the server takes it away with the request
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/internal/printable"
 )
 
@@ -87,7 +88,8 @@ func badBody(err error, within time.Duration, sent string) *refusal {
 		"the request's body broke off (%v)%s: send it again", err, sent)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		r = refuse(http.StatusRequestTimeout, ReasonTimeout, 0,
-			"the request's body was not here in time: nothing of it came within %v%s", within, sent)
+			"the request's body was not here in time: less than %d bytes of it came within %v%s",
+			httpserver.Piece, within, sent)
 	}
 	r.cause = err
 	return r

@@ -7,9 +7,32 @@ import (
 	"time"
 )
 
-// Piece is how much of an answer is sent under one deadline, in however many parts it is written.
-// What a handler flushes ends a piece.
+// Piece is how much of an answer, in bytes, is sent under one deadline, in however many parts it is
+// written. What a handler of Paced flushes ends a piece.
 const Piece = 64 << 10
+
+// Pieces is the account of what one client sends or takes: how long each [Piece] may still take.
+type Pieces struct {
+	Pace  time.Duration // what each has
+	spent time.Duration // by the one that is under way
+	done  int           // bytes of it
+}
+
+// Left is what the rest of the piece that is under way has.
+func (p *Pieces) Left() time.Duration { return p.Pace - p.spent }
+
+func (p *Pieces) room() int { return Piece - p.done }
+
+// Add counts n bytes for which the client was waited for. Time in which it was not does not count.
+func (p *Pieces) Add(n int, took time.Duration) {
+	p.spent += took
+	if p.done += n; p.done >= Piece {
+		p.Next()
+	}
+}
+
+// Next ends the piece that is under way.
+func (p *Pieces) Next() { p.spent, p.done = 0, 0 }
 
 // Paced returns a handler that gives each request's client these deadlines, see Config. It does
 // nothing below another one.
@@ -19,7 +42,8 @@ func Paced(next http.Handler, pace, body time.Duration) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), pace: pace, left: pace}
+		c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w),
+			pieces: Pieces{Pace: pace}}
 		if r.Body != nil && r.ContentLength != 0 {
 			// A refusal is sent at once, and not when the body that nobody wants has come.
 			_ = c.ctrl.EnableFullDuplex()
@@ -33,7 +57,7 @@ func Paced(next http.Handler, pace, body time.Duration) http.Handler {
 		}
 		next.ServeHTTP(c, r)
 		c.begin() // a handler that has written nothing
-		c.nextPiece()
+		c.pieces.Next()
 		c.extend()
 	})
 }
@@ -56,12 +80,10 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
 // client is one that has to take its answer piece by piece, each in time.
 type client struct {
 	http.ResponseWriter
-	ctrl  *http.ResponseController
-	pace  time.Duration
-	left  time.Duration // of the pace, for the rest of the piece that is under way
-	taken int           // of that piece
-	body  *upload       // nil: there is none
-	began bool          // the answer has
+	ctrl   *http.ResponseController
+	pieces Pieces
+	body   *upload // nil: there is none
+	began  bool    // the answer has
 }
 
 // Unwrap is for http.ResponseController.
@@ -80,20 +102,18 @@ func (c *client) begin() {
 // extend gives the client the time for the rest of its piece, or for what the server still holds of
 // the answer at its end. The time between two writes is the handler's.
 func (c *client) extend() {
-	if c.pace > 0 {
+	if c.pieces.Pace > 0 {
 		// the server takes it away after the request
-		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.left))
+		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.pieces.Left()))
 	}
 }
-
-func (c *client) nextPiece() { c.left, c.taken = c.pace, 0 }
 
 // FlushError is for http.ResponseController.
 func (c *client) FlushError() error {
 	c.extend()
 	err := c.ctrl.Flush()
 	if err == nil {
-		c.nextPiece()
+		c.pieces.Next()
 	}
 	return err
 }
@@ -110,14 +130,11 @@ func (c *client) Write(p []byte) (int, error) {
 	c.begin()
 	sent := 0
 	for {
-		part := p[sent:min(len(p), sent+Piece-c.taken)]
+		part := p[sent:min(len(p), sent+c.pieces.room())]
 		c.extend()
 		begin := time.Now()
 		n, err := c.ResponseWriter.Write(part)
-		c.left -= time.Since(begin)
-		if c.taken += n; c.taken >= Piece {
-			c.nextPiece()
-		}
+		c.pieces.Add(n, time.Since(begin))
 		if sent += n; err != nil || sent == len(p) {
 			return sent, err
 		}
