@@ -52,10 +52,11 @@
 //     there is none. What is gathered costs what the members have answered, and not what JSON makes
 //     of it; a client has to read it in time, at 64 KiB a second of what they have answered.
 //  7. A request goes to no loopback, link-local or metadata address that Config.Reach does not
-//     allow, however a record spells it, and never to the addresses of Reach.Never, which are to be
-//     Consul's: on this host at none of the host's addresses. A path that leaves its item by ".."
-//     elements is refused, whether %2F and backslashes are read as slashes or not. What a client
-//     says of itself in X-Forwarded-* arrives only if it is one of Config.Trusted.
+//     allow, however a record spells it, and never to the Consul that a *routing.Router asks, nor
+//     to the addresses of Reach.Never: on this host at none of the host's addresses. A path that
+//     leaves its item by ".." elements is refused, whether %2F and backslashes are read as slashes
+//     or not. What a client says of itself in X-Forwarded-* arrives only if it is one of
+//     Config.Trusted.
 //
 // Not guaranteed: that the owner still owns the item when the request arrives; the token is there
 // for that. A network that only this host reaches, such as that of its containers, is sent to as

@@ -56,7 +56,7 @@ func (t ReplayBody) Close()                  { t.close() }
 
 // Check tells whether a connection to target may be made to what it resolved to.
 func (r *Reach) Check(ctx context.Context, target, resolved string) error {
-	return r.control(target)(ctx, "tcp", resolved, nil)
+	return r.control(target, "")(ctx, "tcp", resolved, nil)
 }
 
 // Reading is how many broadcasts were answered by the members and are being read by their clients.

@@ -20,14 +20,16 @@ type Reach struct {
 	// Own is the address, host:port, that this host's own member published; empty: none. It is
 	// always sent to.
 	Own string
-	// Networks are loopback, link-local and metadata's networks that are sent to as well: where the
-	// whole service is on one host, 127.0.0.0/8. With 0.0.0.0/0 and ::/0 it is all of them.
+	// Networks are loopback, link-local and metadata's networks, and those behind a NAT64 of the
+	// network's own (64:ff9b:1::/48), that are sent to as well: where the whole service is on one
+	// host, 127.0.0.0/8. With 0.0.0.0/0 and ::/0 it is all of them.
 	Networks []netip.Prefix
-	// Never are addresses, host:port, that nothing is sent to, whatever else is said here:
-	// Consul's. A loopback address with the port of one of them is taken for it, and so is, if
-	// Consul is on this host, any other address of this host with that port. Nothing is known of
-	// Consul's other ports, nor of its other agents and servers: what of them the network reaches
-	// is for the network, or Consul's ACLs, to keep.
+	// Never are addresses, host:port, that nothing is sent to, whatever else is said here: those of
+	// Consul other than the one that the [Config].Locator asks, if that is a *routing.Router. That
+	// one is never sent to as well. A loopback address with the port of one of them is taken for
+	// it, and so is, if Consul is on this host, any other address of this host with that port.
+	// Nothing is known of Consul's other ports, nor of its other agents and servers: what of them
+	// the network reaches is for the network, or Consul's ACLs, to keep.
 	Never []string
 }
 
@@ -37,25 +39,27 @@ type forbidden struct{ why string }
 func (f *forbidden) Error() string { return f.why }
 
 // control checks what a connection to target, a host:port, is about to be made to: for net.Dialer.
-func (r *Reach) control(target string) func(context.Context, string, string,
+// Consul is the address that is known of it; empty: none is.
+func (r *Reach) control(target, consul string) func(context.Context, string, string,
 	syscall.RawConn) error {
 	return func(ctx context.Context, _, resolved string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(resolved)
 		if err != nil {
 			return &forbidden{fmt.Sprintf("%s is no address", resolved)}
 		}
-		return r.check(ctx, target, at.Addr().Unmap().WithZone(""), at.Port())
+		return r.check(ctx, target, consul, at.Addr().Unmap().WithZone(""), at.Port())
 	}
 }
 
-func (r *Reach) check(ctx context.Context, target string, written netip.Addr, port uint16) error {
+func (r *Reach) check(ctx context.Context, target, consul string, written netip.Addr,
+	port uint16) error {
 	ip := embeddedIPv4(written)
 	if ip == netip.IPv4Unspecified() { // which is this host, to connect to
 		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	} else if ip == netip.IPv6Unspecified() {
 		ip = netip.IPv6Loopback()
 	}
-	for _, never := range r.Never {
+	for _, never := range append([]string{consul}, r.Never...) {
 		if mayBe(ctx, never, ip, port, target != r.Own) {
 			return &forbidden{fmt.Sprintf("%s is Consul's address, and no service's",
 				netip.AddrPortFrom(ip, port))}
@@ -64,6 +68,8 @@ func (r *Reach) check(ctx context.Context, target string, written netip.Addr, po
 	why := "is a loopback or link-local address, which only its own host can mean"
 	if slices.Contains(metadataAddresses, ip) {
 		why = "is the address of a cloud's metadata, and no service's"
+	} else if localNAT64.Contains(ip) {
+		why = "is behind a NAT64 of this network's own, which may lead to any address"
 	} else if !ip.IsLoopback() && !ip.IsLinkLocalUnicast() && !ip.IsMulticast() {
 		return nil
 	}
@@ -94,13 +100,14 @@ var metadataAddresses = []netip.Addr{
 }
 
 // embeddedIPv4 is the IPv4 address that an IPv6 one leads to: by NAT64 (RFC 6052), 6to4 (RFC 3056),
-// or as "IPv4-compatible" (RFC 4291, 2.5.5.1). Any other address is itself.
+// as "IPv4-compatible" (RFC 4291, 2.5.5.1) or "IPv4-translated" (RFC 7915, by SIIT). Any other
+// address is itself.
 func embeddedIPv4(ip netip.Addr) netip.Addr {
 	b := ip.As16()
 	switch {
 	case !ip.Is6() || ip.IsUnspecified() || ip.IsLoopback():
 		return ip
-	case nat64.Contains(ip), compatible.Contains(ip):
+	case nat64.Contains(ip), compatible.Contains(ip), translated.Contains(ip):
 		return netip.AddrFrom4([4]byte(b[12:16]))
 	case sixToFour.Contains(ip):
 		return netip.AddrFrom4([4]byte(b[2:6]))
@@ -111,7 +118,10 @@ func embeddedIPv4(ip netip.Addr) netip.Addr {
 var (
 	nat64      = netip.MustParsePrefix("64:ff9b::/96")
 	compatible = netip.MustParsePrefix("::/96")
+	translated = netip.MustParsePrefix("::ffff:0:0:0/96")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
+	// where in an address of it the IPv4 one stands is each network's own choice (RFC 8215)
+	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
 )
 
 // mayBe tells whether an address may be that of name, a host:port; of name's whole host, if that is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/hashicorp/consul/api"
 )
 
 // A false member whose record names Consul's own loopback address would read and write it through
@@ -138,7 +139,9 @@ func TestNoAddressOfACloudsMetadataIsReachedHoweverItIsWritten(t *testing.T) {
 		"fd00:ec2::23", "fd00:a9fe:a9fe::1", "fd00:42::42", "fd00:100::100:200",
 		"::ffff:169.254.169.254", "64:ff9b::169.254.169.254", "64:ff9b::100.100.100.200",
 		"64:ff9b::127.0.0.1",
-		"::127.0.0.1", "2002:7f00:1::", "2002:a9fe:a9fe::1",
+		"::127.0.0.1", "2002:7f00:1::", "2002:a9fe:a9fe::1", "::ffff:0:127.0.0.1",
+		// a network's own NAT64, wherever it has the IPv4 address: /96, /64, /48
+		"64:ff9b:1::169.254.169.254", "64:ff9b:1:0:a9:fea9:fe00::", "64:ff9b:1:a9fe:a9:fe00::",
 	} {
 		at := net.JoinHostPort(host, "80")
 		err := (&dispatch.Reach{Own: "10.0.0.7:9000"}).Check(t.Context(), "member.example:80", at)
@@ -158,6 +161,50 @@ func TestNoAddressOfACloudsMetadataIsReachedHoweverItIsWritten(t *testing.T) {
 		at := net.JoinHostPort(host, "80")
 		if err := (&dispatch.Reach{}).Check(t.Context(), "member.example:80", at); err != nil {
 			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+// asking is a locator that asks a Consul.
+type asking struct {
+	*table
+	router *routing.Router
+}
+
+func (a asking) ConsulAddress() string { return a.router.ConsulAddress() }
+
+// A host that allows loopback, as docs/examples/routed does, need not say where Consul is: its
+// router knows.
+func TestTheConsulThatTheLocatorAsksIsNeverSentTo(t *testing.T) {
+	var _ interface{ ConsulAddress() string } = (*routing.Router)(nil) // as New asks for it
+	for name, reach := range map[string]*dispatch.Reach{
+		"loopback is allowed": loopback(), "nothing is said": nil,
+	} {
+		w := newWorld(t, func(c *dispatch.Config) {
+			here := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter,
+				_ *http.Request) {
+				fmt.Fprint(rw, "Consul")
+			}))
+			t.Cleanup(here.Close)
+			consul := api.DefaultConfig()
+			consul.Address = here.URL
+			client, err := api.NewClient(consul)
+			if err != nil {
+				t.Fatal(err)
+			}
+			router, err := routing.New(routing.Config{Service: "demo", Client: client})
+			if err != nil {
+				t.Fatal(err)
+			}
+			locator := c.Locator.(*table)
+			locator.set("a", routing.Location{Member: "n1",
+				Address: here.Listener.Addr().String(), Token: 1})
+			c.Locator, c.Reach = asking{locator, router}, reach
+		})
+		a := w.do("GET", "/a/v1/kv/x", "")
+		w.refused(a, 502, dispatch.ReasonForbidden)
+		if !strings.Contains(a.body, "Consul's address") {
+			t.Errorf("%s: %s", name, a.body)
 		}
 	}
 }

@@ -57,7 +57,8 @@ const idBytes = 8 // of a dispatcher's own id
 
 // Locator tells where items are: a *routing.Router, as from actors.Coordinator.Router. Locate with
 // a context that has ended asks nobody and waits for nothing: it answers with what is at hand, or
-// with an error that matches the context's.
+// with an error that matches the context's. If there is a method ConsulAddress() string, as a
+// Router has, nothing is sent to that address.
 type Locator interface {
 	Locate(ctx context.Context, item string) (routing.Location, error)
 	Await(ctx context.Context, item string) (routing.Location, error)
@@ -95,7 +96,7 @@ type Config struct {
 	// others: with more members than that they do not. Default: 1,024, or InFlight if that is less.
 	Fanout int
 	// Reach says where requests may be sent. Nil: to no loopback, link-local or metadata address,
-	// as with the zero Reach.
+	// as with the zero Reach. With any the Consul that the Locator asks is never sent to.
 	Reach *Reach
 	// Trusted are the networks of the proxies before this one, such as the front that speaks TLS.
 	// What they say of the client in X-Forwarded-* and Forwarded is passed on, and the proxy's own
@@ -220,11 +221,14 @@ func New(cfg Config) (*Dispatcher, error) {
 		turns:     newMemberTurns(cfg.Fanout),
 		fanout:    semaphore.NewWeighted(int64(cfg.Fanout)),
 	}
-	dialer := &net.Dialer{Timeout: cfg.Connect}
+	dialer, consul := &net.Dialer{Timeout: cfg.Connect}, ""
+	if asking, ok := cfg.Locator.(interface{ ConsulAddress() string }); ok {
+		consul = asking.ConsulAddress()
+	}
 	d.transport = &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			d := *dialer
-			d.ControlContext = cfg.Reach.control(address)
+			d.ControlContext = cfg.Reach.control(address, consul)
 			conn, err := d.DialContext(ctx, network, address)
 			if err != nil {
 				return nil, err

@@ -134,6 +134,13 @@ func (r *Router) Run(ctx context.Context) error {
 	return root.Run(ctx)
 }
 
+// ConsulAddress is the host:port of the Consul that the router asks, which no member's record
+// should name: package dispatch sends nothing there. Empty: it is asked over a socket, or the
+// client's transport does not fail when a request's context has ended, so that it cannot be found
+// out. Nothing is sent. Of a client for a socket it is localhost:80 unless [Config].Consul begins
+// with unix://.
+func (r *Router) ConsulAddress() string { return r.store.ConsulAddress() }
+
 // Close says that nobody keeps the table any more: whoever asks is told [ErrStopped] at once. Run
 // and the actors of [Router.Tree] call it when they end. It is for a host whose tree ends before it
 // has started them.

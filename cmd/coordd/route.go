@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/supervisor"
-	"github.com/hashicorp/consul/api"
 	"github.com/spf13/pflag"
 )
 
@@ -121,28 +118,6 @@ func networks(flag string, list []string) ([]netip.Prefix, error) {
 	return found, nil
 }
 
-// hostPort is the address behind a Consul address, which may be a URL, as Consul's client takes it;
-// empty: a socket's.
-func hostPort(consul string) string {
-	scheme, rest, isURL := strings.Cut(consul, "://")
-	if !isURL {
-		scheme, rest = "http", consul
-	}
-	port := "80"
-	// CONSUL_HTTP_SSL counts also where the address says http
-	if tls, _ := strconv.ParseBool(os.Getenv(api.HTTPSSLEnvName)); tls || scheme == "https" {
-		port = "443"
-	}
-	rest, _, _ = strings.Cut(rest, "/")
-	switch host, given, err := net.SplitHostPort(rest); {
-	case scheme == "unix":
-		return ""
-	case err == nil:
-		return net.JoinHostPort(host, cmp.Or(given, port))
-	}
-	return net.JoinHostPort(strings.Trim(rest, "[]"), port)
-}
-
 // loopback tells whether only this host can reach an address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
@@ -186,7 +161,6 @@ type whereabouts struct {
 	address   string // --address; empty: none was given
 	published string // what the member's record says
 	page      string // --http; empty: none
-	consul    string
 }
 
 // onlyHere tells whether the whole service is on this host. It is if this member's --address is a
@@ -210,8 +184,7 @@ func (o *routeFlags) reach(w whereabouts) (*dispatch.Reach, error) {
 		allow = append(allow, netip.MustParsePrefix("127.0.0.0/8"),
 			netip.MustParsePrefix("::1/128"))
 	}
-	return &dispatch.Reach{Own: w.published, Networks: allow, Never: []string{hostPort(w.consul)}},
-		nil
+	return &dispatch.Reach{Own: w.published, Networks: allow}, nil // Consul's the router knows
 }
 
 // hosts are the names that requests may be for. Nil: any.

@@ -32,11 +32,9 @@ func TestLoopbackIsRoutedToOnlyWhereTheWholeServiceIsOnThisHost(t *testing.T) {
 				*flag = []string{list}
 			}
 		}
-		reach, err := o.reach(whereabouts{address: c.address, published: "x:1", page: c.page,
-			consul: "https://consul.example"})
+		reach, err := o.reach(whereabouts{address: c.address, published: "x:1", page: c.page})
 		must(t, err)
-		if got := fmt.Sprint(reach.Networks); got != c.want || reach.Own != "x:1" ||
-			fmt.Sprint(reach.Never) != "[consul.example:443]" {
+		if got := fmt.Sprint(reach.Networks); got != c.want || reach.Own != "x:1" {
 			t.Errorf("%+v: %+v", c, reach)
 		}
 	}
@@ -89,29 +87,6 @@ func TestTheRouteIsAskedOnlyByTheNamesThatItWasGiven(t *testing.T) {
 			if h.ServeHTTP(w, r); w.Code != want {
 				t.Errorf("--route-host %q: %s was answered with %d %s", names, host, w.Code, w.Body)
 			}
-		}
-	}
-}
-
-func TestConsulsAddressIsFoundInWhatItsClientTakes(t *testing.T) {
-	for consul, want := range map[string]string{
-		"10.0.0.5:8500": "10.0.0.5:8500", "consul": "consul:80", "http://consul": "consul:80",
-		"https://consul/x":  "consul:443",
-		"http://[::1]:8500": "[::1]:8500", "unix:///run/consul": "",
-		"[fd00::5]": "[fd00::5]:80", "http://[fd00::5]": "[fd00::5]:80",
-		"consul:": "consul:80", "[::1]:": "[::1]:80",
-	} {
-		if got := hostPort(consul); got != want {
-			t.Errorf("%s is at %q, want %q", consul, got, want)
-		}
-	}
-	t.Setenv("CONSUL_HTTP_SSL", "true")
-	for consul, want := range map[string]string{
-		"consul": "consul:443", "[::1]": "[::1]:443", "http://consul/x": "consul:443",
-		"consul:8501": "consul:8501",
-	} {
-		if got := hostPort(consul); got != want {
-			t.Errorf("with TLS %s is at %q, want %q", consul, got, want)
 		}
 	}
 }

@@ -369,7 +369,7 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 				OutputLost: outputLost}))}))
 	}
 	route, err := openRoute(o.routeFlags, member.Router(), whereabouts{address: o.address,
-		published: cfg.Address, page: page.address(), consul: address}, share.route, log)
+		published: cfg.Address, page: page.address()}, share.route, log)
 	if err != nil {
 		return err
 	}

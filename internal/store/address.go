@@ -1,6 +1,9 @@
 package store
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"net"
 	"net/url"
 	"strconv"
@@ -35,6 +38,33 @@ func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
 	user, password, _ := strings.Cut(rest[:at], ":")
 	return scheme + rest[at+1:], &api.HttpBasicAuth{Username: unescaped(user),
 		Password: unescaped(password)}
+}
+
+// ConsulAddress is the host:port that the store's client asks; empty: a socket, or it cannot be
+// found out. Nothing is sent: the library shows its settings in the error of a request that ends
+// before it begins, and nowhere else. It shows localhost:80 for a socket, which only
+// [Config].Address, or the library's variable, can tell from that address.
+func (s *Store) ConsulAddress() string {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := s.client.Raw().Query("/", nil, (&api.QueryOptions{}).WithContext(ended))
+	failed, ok := errors.AsType[*url.Error](err)
+	if !ok {
+		return ""
+	}
+	asked, err := url.Parse(failed.URL)
+	if err != nil || asked.Hostname() == "" {
+		return ""
+	}
+	port := "80"
+	if asked.Scheme == "https" {
+		port = "443"
+	}
+	address := net.JoinHostPort(asked.Hostname(), cmp.Or(asked.Port(), port))
+	if address == "localhost:80" && s.socket {
+		return ""
+	}
+	return address
 }
 
 // withoutSlash is an address without the slashes at its end. With them each path would begin with

@@ -81,3 +81,53 @@ func TestASlashAtTheEndOfTheAddressChangesNoPath(t *testing.T) {
 		t.Errorf("asked for\n%s, want\n%s", got, want)
 	}
 }
+
+// The address that is kept from requests is the one that the client asks, however it was written.
+func TestTheAddressThatAClientAsksIsFoundOut(t *testing.T) {
+	at := func(consul string) string {
+		cfg := api.DefaultConfig()
+		cfg.Address = consul
+		client, err := store.NewClient(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.New(store.Config{Client: client, Address: consul})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.ConsulAddress()
+	}
+	for consul, want := range map[string]string{
+		"10.0.0.5:8500": "10.0.0.5:8500", "consul": "consul:80", "http://consul": "consul:80",
+		"https://consul/x": "consul:443", "http://user:pass@consul:8500": "consul:8500",
+		"http://[::1]:8500": "[::1]:8500", "unix:///run/consul": "", "localhost": "localhost:80",
+		"[fd00::5]": "[fd00::5]:80", "http://[fd00::5]": "[fd00::5]:80",
+		"consul:": "consul:80", "[::1]:": "[::1]:80",
+	} {
+		if got := at(consul); got != want {
+			t.Errorf("%s is at %q, want %q", consul, got, want)
+		}
+	}
+	t.Setenv("CONSUL_HTTP_SSL", "true") // counts also where the address says http
+	for consul, want := range map[string]string{
+		"consul": "consul:443", "[::1]": "[::1]:443", "http://consul/x": "consul:443",
+		"consul:8501": "consul:8501",
+	} {
+		if got := at(consul); got != want {
+			t.Errorf("with TLS %s is at %q, want %q", consul, got, want)
+		}
+	}
+	t.Setenv("CONSUL_HTTP_SSL", "")
+	t.Setenv("CONSUL_HTTP_ADDR", "agent.example:8501")
+	client, err := api.NewClient(api.DefaultConfig()) // the library's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.New(store.Config{Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.ConsulAddress(); got != "agent.example:8501" {
+		t.Errorf("a client of the library's own is at %q", got)
+	}
+}

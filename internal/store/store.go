@@ -63,6 +63,7 @@ type Store struct {
 	contain     bool
 	observer    messages.Observer
 	link        link
+	socket      bool // Consul is asked over one
 }
 
 // New returns a store; it does not talk to Consul yet. The error is
@@ -81,6 +82,7 @@ func New(cfg Config) (*Store, error) {
 	if s.link.addr == "" {
 		s.link.addr = api.DefaultConfig().Address
 	}
+	s.socket = strings.HasPrefix(s.link.addr, "unix://")
 	return s, nil
 }
 
