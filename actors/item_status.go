@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"slices"
 	"time"
 )
 
@@ -93,9 +92,18 @@ type ItemFilter struct {
 	States       []ItemState
 }
 
-// Matches tells whether an item is asked for.
-func (f ItemFilter) Matches(i ItemStatus) bool {
-	return in(f.IDs, i.ID) && in(f.Members, i.Member) && in(f.States, i.State)
+// Match returns what tells whether an item is asked for. However many values the filter has, one
+// item costs three looks into a table.
+func (f ItemFilter) Match() func(ItemStatus) bool {
+	id, member, state := oneOf(f.IDs), oneOf(f.Members), oneOf(f.States)
+	return func(i ItemStatus) bool { return id(i.ID) && member(i.Member) && state(i.State) }
 }
 
-func in[T comparable](all []T, x T) bool { return len(all) == 0 || slices.Contains(all, x) }
+// oneOf tells whether a value is one of these; any is, if there are none.
+func oneOf[T comparable](these []T) func(T) bool {
+	set := make(map[T]bool, len(these))
+	for _, x := range these {
+		set[x] = true
+	}
+	return func(x T) bool { return len(set) == 0 || set[x] }
+}

@@ -112,11 +112,12 @@ func (o *Operator) Plan(ctx context.Context, what WhatIf) (Plan, error) {
 		}
 	}
 	seen.Orders = o.keys.ReadOrders(control, skip)
+	known := seen.Known(o.keys)
 	for _, id := range slices.Concat(what.Drain, what.Without) {
 		if err := CheckID(id); err != nil {
 			return Plan{}, err
 		}
-		if !seen.Knows(o.keys, id) {
+		if !known[id] {
 			return Plan{}, fmt.Errorf("planning: member %q: %w", id, ErrNotFound)
 		}
 	}

@@ -164,9 +164,9 @@ func (s *site) items(w http.ResponseWriter, r *http.Request, q url.Values) {
 	}
 	v := s.status.look(r.Context())
 	s.send(w, r, v.err, func() any {
-		found, after := []actors.ItemStatus{}, q.Get("after")
+		found, after, match := []actors.ItemStatus{}, q.Get("after"), filter.Match()
 		for _, i := range v.items {
-			if i.ID <= after || !filter.Matches(i) {
+			if i.ID <= after || !match(i) {
 				continue
 			}
 			if len(found) == int(limit) {

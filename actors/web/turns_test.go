@@ -244,3 +244,25 @@ func TestAListIsAnsweredWithoutAWait(t *testing.T) {
 		}
 	})
 }
+
+// One request's head has room for 21,000 names: its turn would last for seconds.
+func TestAFilterOfManyValuesCostsLittleMoreThanOfOne(t *testing.T) {
+	s := showing(newThousands())
+	quickest := func(path string) time.Duration {
+		least := time.Hour
+		for range 3 {
+			begin := time.Now()
+			if w := ask(s, path); w.Code != http.StatusOK {
+				t.Fatalf("%d %.100s", w.Code, w.Body)
+			}
+			least = min(least, time.Since(begin))
+		}
+		return least
+	}
+	for one, more := range map[string]string{"/v1/items?member=xx": strings.Repeat(",yy", 21_000),
+		"/v1/items?id=xx": strings.Repeat("&id=yy", 9000)} {
+		if a, b := quickest(one), quickest(one+more); b > 100*a {
+			t.Errorf("%s takes %v, and with many more values %v", one, a, b)
+		}
+	}
+}

@@ -144,7 +144,7 @@ func filterOf(ids, members, states []string) (func(actors.ItemStatus) bool, erro
 	for _, state := range states {
 		filter.States = append(filter.States, actors.ItemState(state))
 	}
-	return filter.Matches, nil
+	return filter.Match(), nil
 }
 
 func printItems(w io.Writer, items []actors.ItemStatus, now time.Time) error {

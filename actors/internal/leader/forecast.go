@@ -3,7 +3,6 @@ package leader
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -20,14 +19,20 @@ type Seen struct {
 	Orders                         protocol.Orders
 }
 
-// Knows tells whether a member is registered or holds anything.
-func (s Seen) Knows(keys protocol.Keys, member string) bool {
-	return slices.ContainsFunc(s.Members, func(e store.Entry) bool {
-		return e.Key == keys.Member(member)
-	}) || slices.ContainsFunc(s.Assignments, func(e store.Entry) bool {
-		m, item, ok := keys.ParseAssignment(e.Key)
-		return ok && item != "" && m == member
-	})
+// Known are the members that are registered or hold anything.
+func (s Seen) Known(keys protocol.Keys) map[string]bool {
+	known := map[string]bool{}
+	for _, e := range s.Members {
+		if m, ok := keys.ParseMember(e.Key); ok {
+			known[m] = true
+		}
+	}
+	for _, e := range s.Assignments {
+		if m, item, ok := keys.ParseAssignment(e.Key); ok && item != "" {
+			known[m] = true
+		}
+	}
+	return known
 }
 
 // Change is what is imagined beside what is seen.
