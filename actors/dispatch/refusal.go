@@ -28,15 +28,16 @@ const (
 
 // The reasons of refusals.
 const (
-	ReasonUnknown     = "unknown-item" // 404
-	ReasonPath        = "no-item"      // 404: the path names none
-	ReasonNoOwner     = "no-owner"     // 503
-	ReasonMoving      = "moving"       // 503: for longer than the request could wait
-	ReasonNotReady    = "not-ready"    // 503: Consul does not answer, or not everything is read yet
-	ReasonBusy        = "busy"         // 503: too many requests under way
-	ReasonMisdirected = "misdirected"  // 503: the member says that the item is not its own
-	ReasonUnreachable = "unreachable"  // 502: the member takes no connection
-	ReasonNoAddress   = "no-address"   // 502: the member published no address of a service
+	ReasonUnknown = "unknown-item" // 404
+	// 404: the path names none; 405: the method is CONNECT; 400: a broadcast is to be upgraded
+	ReasonPath        = "no-item"
+	ReasonNoOwner     = "no-owner"    // 503
+	ReasonMoving      = "moving"      // 503: for longer than the request could wait
+	ReasonNotReady    = "not-ready"   // 503: Consul does not answer, or not everything is read yet
+	ReasonBusy        = "busy"        // 503: too many requests under way
+	ReasonMisdirected = "misdirected" // 503: the member says that the item is not its own
+	ReasonUnreachable = "unreachable" // 502: the member takes no connection
+	ReasonNoAddress   = "no-address"  // 502: the member published no address of a service
 	// 502: requests are not sent to the address that the member published: see [Reach]
 	ReasonForbidden = "address"
 	// 502: the connection broke before an answer: the request may have been carried out

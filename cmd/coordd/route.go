@@ -50,7 +50,8 @@ func (o *routeFlags) register(f *pflag.FlagSet) {
 		"The loopback, link-local or metadata `networks`, such as 127.0.0.0/8, that members' "+
 			"addresses may be in. Without it requests go to none but this member's own "+
 			"--address; and to all of loopback where the whole service is on this host: with a "+
-			"loopback --address, or with none and a loopback --route and --http.")
+			"loopback --address, or with none, a loopback --route and --http, and no "+
+			"--route-trust.")
 	f.StringSliceVar(&o.routeTrust, "route-trust", nil,
 		"The `networks` of the proxies before --route, such as a TLS front's: what they say of "+
 			"the client in X-Forwarded-* is passed on.")
