@@ -26,9 +26,9 @@ import (
 //	GET    /config/       JSON of all keys, of those that begin with ?prefix=
 //
 // A GET with If-None-Match and ?wait=30s waits until there is another version, and answers 304 if
-// none came. 412: the condition does not hold. 409: the write had to wait for Consul, and another
-// came first. 202: it is in the log and not in Consul yet. 503: Consul does not answer, or the
-// queue is full. 501: there is no backend.
+// none came. A write with ?wait=0s, which nobody could answer, is 400. 412: the condition does not
+// hold. 409: the write had to wait for Consul, and another came first. 202: it is in the log and
+// not in Consul yet. 503: Consul does not answer, or the queue is full. 501: there is no backend.
 type configSite struct {
 	store   *configstore.Store
 	waiting chan struct{} // places for requests that wait for a change
@@ -73,6 +73,10 @@ func (c *configSite) serve(w http.ResponseWriter, r *http.Request) {
 	r.SetPathValue("key", key)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	p, err := paramsOf(r, reads && key == "")
+	if err == nil && p.wait == 0 && (r.Method == http.MethodPut || r.Method == http.MethodDelete) {
+		err = errors.New("wait=0s: a write is answered when Consul, or the log, has it, and " +
+			"nothing was written: give wait=1s or more")
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,37 @@ func TestAValueThatArrivesSlowlyIsWritten(t *testing.T) {
 			httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/config/k", body))
 		if w.Code != http.StatusNoContent {
 			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// A write that is not waited for would be answered with 503 each time, written or not.
+func TestAWriteThatIsNotWaitedForIsRefusedAndWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consul := devconsul.New(devconsul.Config{NoJitter: true})
+		t.Cleanup(consul.Close)
+		h := newConfigSite(loaded(t, consul.Client()), 1, newTurns()).handler()
+		ask := func(method, wait string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method,
+				"/config/k?wait="+wait, strings.NewReader("v")))
+			return w
+		}
+		for _, method := range []string{http.MethodPut, http.MethodDelete} {
+			if w := ask(method, "0s"); w.Code != http.StatusBadRequest ||
+				!strings.Contains(w.Body.String(), "wait=1s") {
+				t.Errorf("%s: %d %s", method, w.Code, w.Body)
+			}
+		}
+		time.Sleep(time.Minute)
+		if w := ask(http.MethodGet, "0s"); w.Code != http.StatusNotFound {
+			t.Errorf("a minute later it is read with %d %s", w.Code, w.Body)
+		}
+		if w := ask(http.MethodPut, "1s"); w.Code != http.StatusNoContent {
+			t.Errorf("with a wait: %d %s", w.Code, w.Body)
+		}
+		if w := ask(http.MethodGet, "0s"); w.Code != http.StatusOK {
+			t.Errorf("it is read with %d %s", w.Code, w.Body)
 		}
 	})
 }
