@@ -216,7 +216,7 @@ func TestAnExpiredCertificateIsNamedAtTheStart(t *testing.T) {
 		if text := out.Take(); text != "" {
 			t.Errorf("of a good one it said %s", text)
 		}
-		time.Sleep(time.Until(c.pair.Leaf.NotAfter) + 1)
+		time.Sleep(time.Until(c.pair.Load().Leaf.NotAfter) + 1)
 		if _, err := newCertificate(own.Cert, own.Key, log); err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestACertificateThatBecomesAPipeKeepsNobodyWaiting(t *testing.T) {
 		var out testkit.Output
 		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.NewTextHandler(&out, nil)))
 		must(t, err)
-		first := c.pair
+		first := c.pair.Load()
 		must(t, os.Remove(own.Key))
 		must(t, syscall.Mkfifo(own.Key, 0o600))
 		time.Sleep(lookEvery)
@@ -261,6 +261,49 @@ func TestTheFilesOfACertificateAreLookedAtOnceASecondAtMost(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		if got, _ := c.get(nil); got == first {
 			t.Error("they were not looked at")
+		}
+	})
+}
+
+// A disk that hangs, such as one across a network, costs one moment and no connection: health
+// checks come over them, too.
+func TestADiskThatHangsUnderACertificateKeepsNobodyWaiting(t *testing.T) {
+	own, next := pems(t), pems(t)
+	synctest.Test(t, func(t *testing.T) {
+		var out testkit.Output
+		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.NewTextHandler(&out, nil)))
+		must(t, err)
+		first, _ := c.get(nil)
+		hangs := make(chan struct{})
+		c.stat = func(name string) (os.FileInfo, error) {
+			<-hangs
+			return os.Stat(name)
+		}
+		copyTo(t, own.Cert, next.Cert)
+		copyTo(t, own.Key, next.Key)
+		time.Sleep(lookEvery)
+		begin := time.Now()
+		for range 100 {
+			if got, err := c.get(nil); err != nil || got != first {
+				t.Fatalf("another one is shown (%v)", err)
+			}
+		}
+		if took := time.Since(begin); took > lookPatience {
+			t.Errorf("100 connections took %v", took)
+		}
+		time.Sleep(time.Minute)
+		begin = time.Now()
+		_, _ = c.get(nil)
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("a minute later one took %v", took)
+		}
+		if text := out.Take(); strings.Count(text, "http-certificate-not-looked-at") != 1 {
+			t.Errorf("it said %q", text)
+		}
+		close(hangs)
+		synctest.Wait()
+		if got, _ := c.get(nil); got == first {
+			t.Error("the next one is not shown when the disk is back")
 		}
 	})
 }
