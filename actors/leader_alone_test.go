@@ -17,7 +17,8 @@ import (
 // renews keeps the service from nobody for long.
 func TestALeaderThatAloneCannotPlanMakesWayForAnother(t *testing.T) {
 	for _, text := range []string{"sequence/leader/0", "demo/members/?", "demo/acks/?",
-		"demo/assignments/?", "demo/workload/?", "demo/control/?", `"service/demo/control/"`} {
+		"demo/assignments/?", "demo/workload/?", "demo/control/?", `"service/demo/control/"`,
+		`"lock","Key":"service/demo/leader"`} {
 		for _, answer := range []string{"403", "500", "lost", "silent"} {
 			t.Run(answer+" "+strings.ReplaceAll(text, "/", "-"), func(t *testing.T) {
 				run(t, func(c *cluster) {
@@ -35,7 +36,8 @@ func TestALeaderThatAloneCannotPlanMakesWayForAnother(t *testing.T) {
 					switch text { // what makes the leader ask for it
 					case "demo/control/?":
 						c.put("control/drain/nobody", "")
-					case "demo/assignments/?", `"service/demo/control/"`:
+					case "demo/assignments/?", `"service/demo/control/"`,
+						`"lock","Key":"service/demo/leader"`:
 						c.put("leader", "n1 ") // a new epoch
 					}
 					limit := 75 * time.Second // until it makes way, and a grace of n3's

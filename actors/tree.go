@@ -86,7 +86,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 		c.capacity.Reader(), c.leave, ack)
 	tracker := member.NewLeaderTracker(b, c.leadership, session, membership, c.leaderKey.Reader(),
 		c.bump, leads, c.control.Reader(), c.members.Reader(), c.terms.Reader(),
-		c.dutyEnds)
+		c.dutyEnds, lease)
 	terms := member.NewTermRunner(b, leadership,
 		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease, leads,
 		c.dutyEnds.Reader(), c.terms)

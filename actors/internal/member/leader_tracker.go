@@ -29,6 +29,7 @@ type LeaderTracker struct {
 	members    messages.Reader[messages.Members]
 	terms      messages.Reader[TermsRun]
 	dutyEnds   *messages.State[uint64] // the term whose duty is to end
+	lease      *LeaseEnforcer
 
 	odd  protocol.StrangeKeys
 	view uint64 // of the leader key when the last lock was sent
@@ -59,10 +60,10 @@ func NewLeaderTracker(b *actor.Base, out *messages.State[messages.Leadership],
 	key messages.Reader[LeaderKey], bump *messages.Mailbox[messages.Bump, messages.Leadership],
 	leads *atomic.Int32, control messages.Reader[messages.Control],
 	members messages.Reader[messages.Members], terms messages.Reader[TermsRun],
-	dutyEnds *messages.State[uint64]) *LeaderTracker {
+	dutyEnds *messages.State[uint64], lease *LeaseEnforcer) *LeaderTracker {
 	return &LeaderTracker{Base: b, out: out, session: session, membership: membership, key: key,
 		bump: bump, leads: leads, control: control, members: members, terms: terms,
-		dutyEnds: dutyEnds, odd: protocol.StrangeKeys{Log: b.Log}}
+		dutyEnds: dutyEnds, lease: lease, odd: protocol.StrangeKeys{Log: b.Log}}
 }
 
 // behindLimit is how long a view of the leader key may be older than the epoch: a
@@ -136,8 +137,20 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	// The lease is looked at once a second, by both clocks, for a timer stands still
 	// while the host is suspended.
 	watchLease := now.Add(min(s.Lease.Left(now)-a.LeaseMargin, time.Second))
-	held, cancel := a.whileHeld(ctx, s)
-	defer cancel()
+	held, free := a.whileHeld(ctx, s)
+	defer free()
+	makesWay := ""
+	if l.Role == messages.Leading && !lost && do != stepUncertain {
+		// Also without an epoch that counts: it may be in vain that it tries to take one.
+		makesWay = a.toHandOver(held, l)
+		if makesWay != "" && (a.endDuty(l, makesWay) || mutations.Broken("handed-over-at-once")) {
+			a.handOver(l)
+			return now, nil
+		}
+		if makesWay == "" && a.dutyEnds.Get() != 0 { // the order was taken back
+			a.dutyEnds.Set(0)
+		}
+	}
 	switch do {
 	case stepUncertain:
 		// Not even that another does not lead by now is known.
@@ -157,15 +170,8 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 			"epoch", l.Epoch, "then", "taking a new epoch")
 		return watchLease, a.raise(held, s, l)
 	case stepLead:
-		if why := a.toHandOver(held, l); why != "" {
-			if !a.endDuty(l, why) && !mutations.Broken("handed-over-at-once") {
-				return watchLease, nil
-			}
-			a.handOver(l)
-			return now, nil
-		}
-		if a.dutyEnds.Get() != 0 { // the order was taken back
-			a.dutyEnds.Set(0)
+		if makesWay != "" {
+			return watchLease, nil
 		}
 		again, err := a.clear(held, l)
 		return actor.Earliest(watchLease, again), err
@@ -189,10 +195,11 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 }
 
 // whileHeld ends when the lease no longer covers the leadership: what a leader asks of Consul must
-// not keep it from saying by then that it leads no more.
+// not keep it from saying by then that it leads no more. A lease that is renewed meanwhile goes on:
+// a new epoch takes three answers, for which what is left of one lease may be too short.
 func (a *LeaderTracker) whileHeld(ctx context.Context, s messages.Session) (context.Context,
 	context.CancelFunc) {
-	return context.WithTimeout(ctx, s.Lease.Left(time.Now())-a.LeaseMargin)
+	return a.lease.bind(ctx, s.ID)
 }
 
 // campaign tries to take the leadership. Consul wakes no watch at the end of a lock-delay, so
@@ -226,13 +233,17 @@ func (a *LeaderTracker) sending() {
 	a.flags++
 }
 
-// raise takes a new epoch within the term. Its condition is the index of the leader key, so that a
-// copy of it that arrives late does nothing. A refusal for good means that the term is over. An
+// raise takes a new epoch within the term. Its condition is the index of the leader key at which
+// this session was seen to hold it, so that a copy of it that arrives late does nothing, and nobody
+// else's key is taken. A refusal for good means that the term is over. An
 // epoch that is not larger than the one before is none: what was sent in that one would still be
 // accepted.
 func (a *LeaderTracker) raise(ctx context.Context, s messages.Session,
 	l messages.Leadership) error {
 	at := l.Epoch
+	if k := a.key.Get(); k.Entry.Session == s.ID && k.Entry.ModifyIndex > at {
+		at, a.flags = k.Entry.ModifyIndex, k.Entry.Flags
+	}
 	for range 5 {
 		a.sending()
 		result, err := a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), at),
@@ -276,8 +287,8 @@ func (a *LeaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages
 	if l.Epoch > b.Epoch {
 		return l, nil // raised since
 	}
-	held, cancel := a.whileHeld(ctx, s)
-	defer cancel()
+	held, free := a.whileHeld(ctx, s)
+	defer free()
 	if err := a.raise(held, s, l); err != nil {
 		return l, err
 	}
