@@ -20,8 +20,8 @@ func TestAboutMembersThatAreThereAfterAllTheLeaderAsksSeldom(t *testing.T) {
 	run(t, func(c *cluster) {
 		var late atomic.Bool
 		var asked atomic.Int32
-		records, acks := holding("GET", "/members/?", "index="), holding("GET", "/acks/n",
-			"consistent")
+		records, acks := holding("GET", "/members/?", "index="),
+			holding(`"get-or-empty","Key":"service/demo/acks/n`)
 		c.way = transport.When(c.consul.RoundTripper(), func(r *http.Request) bool {
 			if acks(r) && late.Load() {
 				asked.Add(1)
@@ -60,7 +60,7 @@ func TestAboutMembersThatAreThereAfterAllTheLeaderAsksSeldom(t *testing.T) {
 func TestWhenRecordsChangeTheLeaderAsksAgainAtOnce(t *testing.T) {
 	run(t, func(c *cluster) {
 		var asked atomic.Int64
-		ghost := holding("GET", "/acks/ghost", "consistent")
+		ghost := holding(`"get-or-empty","Key":"service/demo/acks/ghost`)
 		c.way = transport.When(c.consul.RoundTripper(), func(r *http.Request) bool {
 			if ghost(r) {
 				asked.Add(1)

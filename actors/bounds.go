@@ -3,8 +3,8 @@ package actors
 import "time"
 
 // Bounds are the worst cases that follow from the settings, as times (the log prints them in
-// seconds). Each answer of Consul takes 60 ms at the most: of a slower one a take-over waits for 6
-// answers, from a lost leader for 16. And Consul keeps its own leader meanwhile: an election of
+// seconds). Each answer of Consul takes 60 ms at the most: of a slower one a take-over waits for 5
+// answers, from a lost leader for 15. And Consul keeps its own leader meanwhile: an election of
 // Consul's starts every session's time anew, which adds up to 2 x TTL to Detect and to what
 // contains it. In the formulas:
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
-// The grace of each begins when the leader has asked about it, and each takes three requests.
+// The grace of each begins when the leader has asked about it, and each takes two requests.
 func TestManyMembersLostAtOnceOnASlowConsulAreWaitedForTogether(t *testing.T) {
 	const lost = 30
 	run(t, func(c *cluster) {

@@ -14,7 +14,7 @@ func TestATakeOverWaitsForSoManyAnswersOfConsul(t *testing.T) {
 		name    string
 		lost    func(c *cluster) string
 		answers time.Duration
-	}{{"a member", (*cluster).follower, 6}, {"the leader", (*cluster).leader, 16}} {
+	}{{"a member", (*cluster).follower, 5}, {"the leader", (*cluster).leader, 15}} {
 		t.Run(who.name, func(t *testing.T) {
 			at := func(answer time.Duration) (took time.Duration) {
 				run(t, func(c *cluster) {

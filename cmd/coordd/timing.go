@@ -98,7 +98,7 @@ func explain(w io.Writer, cases []worstCase, asJSON bool) error {
 	}
 	_, err := fmt.Fprint(w, `
 At the most, for a Consul that answers within 60ms and elects no leader of its own meanwhile. A
-slower one adds what an answer takes, 6 times, and to what begins with a lost leader 16 times.
+slower one adds what an answer takes, 5 times, and to what begins with a lost leader 15 times.
 `)
 	return err
 }

@@ -108,7 +108,7 @@ var (
 		"at": `"2000-01-01T00:00:00Z"`, "life": "1",
 		"absent": `{"m":{"ack":1,"sid":"x","for":1}}`}
 	// of an absence, in LeaderState
-	Waited  = Fields{"ack": "1", "sid": `"x"`, "for": "1", "of": "1"}
+	Waited  = Fields{"ack": "1", "sid": `"x"`, "for": "1", "of": "1", "sentinel": "1"}
 	Summary = Fields{"sid": `"0d8f3a2e-0000-4000-8000-000000000000"`, "n": "7",
 		"at": `"2000-01-01T00:00:00Z"`, "upto": "7", "clear_at": `"2000-01-01T00:00:00Z"`,
 		"counts": `{"running":1}`, "items": `[]`}

@@ -33,11 +33,14 @@ type LeaderState struct {
 }
 
 // Waited is how long a vanished member has been waited for. It counts for one absence only: while
-// the member has not been back, which would have raised its ack.
+// the member has not been back, which would have raised its ack and its sentinel.
 type Waited struct {
 	Ack     uint64        `json:"ack"` // ModifyIndex of its ack all the while
 	Session string        `json:"sid"` // of its last registration, as that ack names it
 	For     time.Duration `json:"for"` // nanoseconds; it has been longer since
+	// Sentinel is the ModifyIndex of its sentinel all the while, which nothing but registering
+	// writes, as a stranger may the ack. 0: not known, as with versions before this one.
+	Sentinel uint64 `json:"sentinel,omitempty"`
 	// Of is how long it is waited for in all, for those who look. Nanoseconds; 0: not said, as by
 	// versions before this one.
 	Of time.Duration `json:"of,omitempty"`

@@ -1,9 +1,10 @@
 package protocol
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
@@ -17,14 +18,26 @@ func Sentinel(session string, n uint64, lease time.Duration) []byte {
 	return fmt.Appendf(nil, "%s %d %v", session, n, lease)
 }
 
-// sentinelLease is the lease that a sentinel names; 0: none, as with those of versions before this
-// one, or none that can be.
-func sentinelLease(value []byte) time.Duration {
-	words := bytes.Fields(value)
+// sessionText is the form of a session's id.
+var sessionText = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// ReadSentinel returns the session of the registration that wrote a sentinel, and the lease that it
+// names; the zero values where it says none that can be.
+func ReadSentinel(value []byte) (session string, lease time.Duration) {
+	words := strings.Fields(string(value))
+	if len(words) > 0 && sessionText.MatchString(words[0]) {
+		session = words[0]
+	}
+	return session, sentinelLease(words)
+}
+
+// sentinelLease is the lease that a sentinel of these words names; 0: none, as with those of
+// versions before this one, or none that can be.
+func sentinelLease(words []string) time.Duration {
 	if len(words) != 3 || mutations.Broken("sentinel-without-lease") {
 		return 0
 	}
-	lease, err := time.ParseDuration(string(words[2]))
+	lease, err := time.ParseDuration(words[2])
 	if err != nil || lease < MinLease || lease > store.MaxTTL {
 		return 0
 	}
@@ -34,5 +47,6 @@ func sentinelLease(value []byte) time.Duration {
 // SentinelLease reads, consistently, the lease that the sentinel of a member names; 0: none.
 func (s *Store) SentinelLease(ctx context.Context, member string) (time.Duration, error) {
 	e, _, _, err := s.Get(ctx, s.keys.AssignmentsOf(member), store.Consistent)
-	return sentinelLease(e.Value), err
+	_, lease := ReadSentinel(e.Value)
+	return lease, err
 }

@@ -1,11 +1,12 @@
 package protocol
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
 
-func TestASentinelNamesALeaseThatCanBe(t *testing.T) {
+func TestASentinelNamesASessionAndALeaseThatCanBe(t *testing.T) {
 	const session = "00970ff2-0000-0000-0000-000000000001"
 	for value, want := range map[string]time.Duration{
 		string(Sentinel(session, 7, 24*time.Second)): 24 * time.Second,
@@ -16,11 +17,16 @@ func TestASentinelNamesALeaseThatCanBe(t *testing.T) {
 		session + " 7 -1h":                           0,
 		session + " 7 20s and on":                    0,
 		"\x00 not for us {":                          0,
-		"":                                           0,
-		"9 9 9999999999999999999h":                   0,
+		strings.ToUpper(session[:2]) + "AA" + session[4:] + " 7 20s": 20 * time.Second,
+		"":                         0,
+		"9 9 9999999999999999999h": 0,
 	} {
-		if got := sentinelLease([]byte(value)); got != want {
-			t.Errorf("%q: %v; want %v", value, got, want)
+		named := ""
+		if strings.HasPrefix(value, session) {
+			named = session
+		}
+		if who, got := ReadSentinel([]byte(value)); got != want || who != named {
+			t.Errorf("%q: %q, %v; want %q, %v", value, who, got, named, want)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 // confirmAbsent finds the members that have keys or an ack and no record, and
 // makes sure that each is really gone before its grace begins:
 //
-//   - Its record is absent and its ack is what it is known to be, at one point of
-//     the log, read consistently. From there on the ack says whether it was back.
+//   - Its record is absent at one point of the log, of which its ack and its sentinel are read as
+//     well, consistently. From there on these two say whether it was back.
 //   - The session of its last registration no longer exists. A record that a
 //     stranger deleted leaves the session alive and its member at work, for longer than any
 //     grace: such a member registers again by itself within moments.
@@ -67,8 +67,7 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 				have.asked = now
 			}
 			if have.ack != ack.ModifyIndex {
-				// what was confirmed was of another ack
-				have = absence{asked: have.asked, aside: have.aside, askedOf: have.askedOf}
+				have.doubt = true // what was confirmed was of another ack
 			}
 			if have.askedOf != ack.ModifyIndex {
 				have.aside, have.askedOf = aside{}, ack.ModifyIndex
@@ -98,9 +97,9 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			asked = time.Now()
 		}
 		away := absence{asked: asked, since: since, ack: c.index, session: a.goneSession(id, c.ack),
-			grace: a.graceOf(id, c.ack), stopped: c.ack.Stopped}
+			sentinel: c.sentinel, grace: a.graceOf(id, c.ack), stopped: c.ack.Stopped}
 		if !since.IsZero() {
-			away.since = a.sameAbsence(id, away)
+			away = a.sameAbsence(id, away, c.lease)
 		}
 		known := !a.absent[id].since.IsZero() && away.since.Equal(a.absent[id].since)
 		a.absent[id] = away
@@ -150,47 +149,46 @@ const deniedPause = 5 * time.Second
 // impossiblePause is how soon something is tried again that can never succeed as it is.
 const impossiblePause = 30 * time.Second
 
-// confirm returns the moment from which member is known to be gone, the zero
-// time when it is not; and its ack at that moment, which may be newer than the watch's.
-func (a *Assigner) confirm(ctx context.Context, member string) (since time.Time, index uint64,
-	ack protocol.Ack, err error) {
-	e, found, _, err := a.Store.Get(ctx, a.Keys.Ack(member), store.Consistent)
-	if err != nil {
-		return time.Time{}, 0, ack, err
-	}
-	read, _, _ := a.Keys.ReadAck(e)
-	ack = read.Ack
-	if ack.Session == "" || ack.TTL == 0 { // it was deleted, or written over
-		if ack.TTL, err = a.Store.SentinelLease(ctx, member); err != nil {
-			return time.Time{}, 0, ack, err
-		}
-	}
-	same := store.CheckNotExists(a.Keys.Ack(member))
-	if found {
-		same = store.CheckIndex(a.Keys.Ack(member), e.ModifyIndex)
-	}
+// confirm finds out whether a member is gone. It is known to be from the moment since, the zero
+// time when it is not; and its ack and its sentinel are those of one point of the log at which it
+// had no record. They may be newer than the watch's.
+func (a *Assigner) confirm(ctx context.Context, member string) (c confirmed) {
+	c.member = member
+	ackKey, sentinelKey := a.Keys.Ack(member), a.Keys.AssignmentsOf(member)
+	var found store.Result
 	for first := true; ; first = false {
-		_, err := a.Store.ReadTxn(ctx, store.CheckNotExists(a.Keys.Member(member)), same)
-		if err == nil {
+		found, c.err = a.Store.ReadTxn(ctx, store.CheckNotExists(a.Keys.Member(member)),
+			store.GetOrEmpty(ackKey), store.GetOrEmpty(sentinelKey))
+		if c.err == nil {
 			break
 		}
-		if !errors.Is(err, store.ErrRefused) {
-			return time.Time{}, 0, ack, err
+		if !errors.Is(c.err, store.ErrRefused) {
+			return c
 		}
-		// It is there, or it is moving: the watches will tell. Or it is a stranger's, which no
-		// session holds, and which would keep its items for ever. A member that lives has its
-		// record locked, or writes it again. Without that one it is asked about once more: its
-		// absence may be one that lasts already.
-		deleted, err := a.deleteRecord(ctx, member, "")
-		if err != nil || !deleted || !first {
-			return time.Time{}, 0, ack, err
+		// It is there: the watches will tell. Or it is a stranger's, which no session holds, and
+		// which would keep its items for ever. A member that lives has its record locked, or writes
+		// it again. Without that one it is asked about once more: its absence may be one that lasts
+		// already.
+		var deleted bool
+		deleted, c.err = a.deleteRecord(ctx, member, "")
+		if c.err != nil || !deleted || !first {
+			return c
 		}
 	}
-	if alive, err := a.sessionAlive(ctx, member, &ack); err != nil || alive {
-		return time.Time{}, 0, ack, err
+	e, _ := found.Entry(ackKey)
+	read, _, _ := a.Keys.ReadAck(e)
+	c.ack, c.index = read.Ack, e.ModifyIndex
+	e, _ = found.Entry(sentinelKey)
+	var registered string
+	if registered, c.lease = protocol.ReadSentinel(e.Value); registered != "" {
+		c.sentinel = e.ModifyIndex
 	}
-	if found {
-		index = e.ModifyIndex
+	if c.ack.Session == "" || c.ack.TTL == 0 { // it was deleted, or written over
+		c.ack.TTL = c.lease
 	}
-	return time.Now(), index, ack, nil
+	alive, err := a.sessionAlive(ctx, member, &c.ack, registered)
+	if c.err = err; err == nil && !alive {
+		c.since = time.Now()
+	}
+	return c
 }

@@ -51,16 +51,18 @@ func unknownOrigin(string) (release, bool) { return release{}, false }
 
 // absence is a member that has keys or an ack and no record.
 type absence struct {
-	asked   time.Time     // when it was looked at first
-	since   time.Time     // when it was confirmed; zero: not yet
-	ack     uint64        // its acks key's ModifyIndex then; 0: there was none
-	session string        // of its last registration, which is gone
-	grace   time.Duration // how long its items wait for it
-	doubt   bool          // a write about it was refused: it is to be confirmed again
-	stopped bool          // it said that it stops, and that all its work has ended
-	aside                 // that it could not be confirmed, in a row, for the ack askedOf
-	askedOf uint64
-	seenAt  uint64 // the index of the records when it was not gone; 0: that is not known
+	asked   time.Time // when it was looked at first
+	since   time.Time // when it was confirmed; zero: not yet
+	ack     uint64    // its acks key's ModifyIndex then; 0: there was none
+	session string    // of its last registration, which is gone
+	// sentinel is its sentinel's ModifyIndex then, if a registration wrote that; 0: it is not known
+	sentinel uint64
+	grace    time.Duration // how long its items wait for it
+	doubt    bool          // a write about it was refused: it is to be confirmed again
+	stopped  bool          // it said that it stops, and that all its work has ended
+	aside                  // that it could not be confirmed, in a row, for the ack askedOf
+	askedOf  uint64
+	seenAt   uint64 // the index of the records when it was not gone; 0: that is not known
 }
 
 // ends is when the grace does; zero: that is not known.

@@ -14,32 +14,39 @@ import (
 )
 
 // sessionAlive tells whether a session that member may work under still exists: that of its ack,
-// or, where the ack says nothing or names another member's, that which it has named before, or one
+// and that of its last registration, by its sentinel, where a stranger wrote over the ack. Where
+// the ack says nothing or names another member's, it is also that which it has named before, or one
 // that its keys were granted to. Then what else the ack says is not member's either, and nothing is
 // left of it but the TTL, which can only make the wait longer.
-func (a *Assigner) sessionAlive(ctx context.Context, member string, ack *protocol.Ack) (bool,
-	error) {
+func (a *Assigner) sessionAlive(ctx context.Context, member string, ack *protocol.Ack,
+	registered string) (bool, error) {
 	if mutations.Broken("gone-by-record-alone") {
 		return false, nil
 	}
+	sessions, foreign := map[string]bool{registered: true}, false
 	if ack.Session != "" {
 		name, exists, err := a.Store.SessionName(ctx, ack.Session)
-		if err != nil || !exists || !a.ForeignSession(name, member) {
+		foreign = exists && a.ForeignSession(name, member)
+		if err != nil || exists && !foreign {
 			return exists, err
 		}
-		*ack = protocol.Ack{Session: ack.Session, TTL: ack.TTL}
+		if foreign {
+			*ack = protocol.Ack{Session: ack.Session, TTL: ack.TTL}
+		} else {
+			delete(sessions, ack.Session)
+		}
 	}
-	sessions := map[string]bool{}
-	// The keys that it has inherited name its predecessor's session; what its ack has said before
-	// names its own.
-	if known, _ := a.acks.Get().Items.Get(member); known.Session != "" {
-		sessions[known.Session] = true
-	}
-	for _, key := range a.assigned.members[member] {
-		if key.Session != "" {
+	if ack.Session == "" || foreign {
+		// The keys that it has inherited name its predecessor's session; what its ack has said
+		// before names its own.
+		if known, _ := a.acks.Get().Items.Get(member); known.Session != "" {
+			sessions[known.Session] = true
+		}
+		for _, key := range a.assigned.members[member] {
 			sessions[key.Session] = true
 		}
 	}
+	delete(sessions, "")
 	for session := range sessions {
 		name, exists, err := a.Store.SessionName(ctx, session)
 		if err != nil || exists && !a.ForeignSession(name, member) {

@@ -18,28 +18,44 @@ import (
 // A grace is waited for once. An absence outlives full reads and new epochs of its leader, and
 // leaders that come and go. Each leader notes in the leader state how long a member has been waited
 // for, as a duration, which is never too long. Whoever finds the note goes on from there, if it is
-// the same absence: no record, the same ack, the same session, which is gone.
+// the same absence: no record, and the same ack with the same session, which is gone, or the same
+// sentinel.
+//
+// A registration writes both, with a value that was never there. While there is no record nobody
+// else of ours writes either: what a member writes to its ack goes under check-session of its
+// record, late copies too. So an ack that is another one under the same sentinel is a stranger's,
+// and the member was not back.
 //
 // Only a Consul that went back makes an absence begin anew: the member may have been back in what
 // it has forgotten.
 
-// sameAbsence is how long the absence that was just confirmed has lasted already.
-func (a *Assigner) sameAbsence(member string, now absence) time.Time {
-	since := now.since
-	if have, ok := a.absent[member]; ok && !have.since.IsZero() && have.ack == now.ack &&
-		have.session == now.session && !(have.doubt && mutations.Broken("doubt-begins-anew")) {
-		since = have.since
+// sameAbsence takes over what was known of the absence that was just confirmed: how long it has
+// lasted already, and how long it is waited for at the least, should what is in the ack now say
+// less. Lease is the one that the sentinel names.
+func (a *Assigner) sameAbsence(member string, now absence, lease time.Duration) absence {
+	confirmed, have := now.since, a.absent[member]
+	if !have.since.IsZero() && have.same(now.ack, now.session, now.sentinel) &&
+		!(have.doubt && mutations.Broken("doubt-begins-anew")) {
+		now.since, now.grace = have.since, max(now.grace, have.grace)
 	}
 	w, ok := a.handed[member]
 	if mutations.Broken("waits-not-handed-on") {
 		ok = false
 	}
-	if ok && (w.Ack == now.ack && w.Session == now.session ||
-		mutations.Broken("another-absence")) && now.ack != 0 {
-		since = actor.Earliest(since, now.since.Add(-min(w.For, max(now.grace, a.BrakeHold))))
+	if ok && (now.same(w.Ack, w.Session, w.Sentinel) || mutations.Broken("another-absence")) {
+		if w.Ack != now.ack {
+			now.grace = max(now.grace, min(w.Of, lease)) // Of may be the brake's
+		}
+		most := max(now.grace, a.BrakeHold)
+		now.since = actor.Earliest(now.since, confirmed.Add(-min(w.For, most)))
 	}
 	delete(a.handed, member)
-	return since
+	return now
+}
+
+// same tells whether an absence is the one of which this was known.
+func (x absence) same(ack uint64, session string, sentinel uint64) bool {
+	return x.ack == ack && x.session == session || x.sentinel != 0 && x.sentinel == sentinel
 }
 
 // goneSession names the sessions that an absence is about: that of the last registration, or,
@@ -117,7 +133,8 @@ func (a *Assigner) waited(now time.Time, exact bool) map[string]protocol.Waited 
 			d -= d % step
 		}
 		if d >= 0 && len(all) < mostNoted {
-			all[id] = protocol.Waited{Ack: away.ack, Session: away.session, For: d, Of: most}
+			all[id] = protocol.Waited{Ack: away.ack, Session: away.session,
+				Sentinel: away.sentinel, For: d, Of: most}
 		}
 	}
 	return all
