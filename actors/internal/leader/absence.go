@@ -44,7 +44,7 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			continue
 		}
 		ack, _ := acks.Get(id)
-		if have, ok := a.absent[id]; ok && !have.since.IsZero() && !have.doubt &&
+		if have, ok := a.absent[id]; ok && !have.since.IsZero() && have.doubt.IsZero() &&
 			have.ack == ack.ModifyIndex {
 			continue
 		} else if began.Before(have.until) && have.askedOf == ack.ModifyIndex &&
@@ -66,8 +66,8 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			if have.asked.IsZero() {
 				have.asked = now
 			}
-			if have.ack != ack.ModifyIndex {
-				have.doubt = true // what was confirmed was of another ack
+			if !have.since.IsZero() && have.doubt.IsZero() && have.ack != ack.ModifyIndex {
+				have.doubt = now // what was confirmed was of another ack
 			}
 			if have.askedOf != ack.ModifyIndex {
 				have.aside, have.askedOf = aside{}, ack.ModifyIndex

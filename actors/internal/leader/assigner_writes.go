@@ -89,8 +89,8 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 	for i, read := range a.readKeys(ctx, ids) {
 		id := ids[i]
 		delete(a.readAt, id)
-		if away, ok := a.absent[id]; ok {
-			away.doubt = true
+		if away, ok := a.absent[id]; ok && away.doubt.IsZero() {
+			away.doubt = time.Now()
 			a.absent[id] = away
 		}
 		if read.err != nil {

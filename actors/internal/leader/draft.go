@@ -58,16 +58,18 @@ type absence struct {
 	// sentinel is its sentinel's ModifyIndex then, if a registration wrote that; 0: it is not known
 	sentinel uint64
 	grace    time.Duration // how long its items wait for it
-	doubt    bool          // a write about it was refused: it is to be confirmed again
-	stopped  bool          // it said that it stops, and that all its work has ended
-	aside                  // that it could not be confirmed, in a row, for the ack askedOf
-	askedOf  uint64
-	seenAt   uint64 // the index of the records when it was not gone; 0: that is not known
+	// doubt is since when it is to be confirmed again: a write about it was refused, or its ack has
+	// moved. Zero: it is not
+	doubt   time.Time
+	stopped bool // it said that it stops, and that all its work has ended
+	aside        // that it could not be confirmed, in a row, for the ack askedOf
+	askedOf uint64
+	seenAt  uint64 // the index of the records when it was not gone; 0: that is not known
 }
 
 // ends is when the grace does; zero: that is not known.
 func (a absence) ends() time.Time {
-	if a.since.IsZero() || a.doubt {
+	if a.since.IsZero() || !a.doubt.IsZero() {
 		return time.Time{}
 	}
 	return a.since.Add(a.grace)
@@ -78,10 +80,11 @@ func (a absence) over(now time.Time) bool {
 	return !ends.IsZero() && (!now.Before(ends) || mutations.Broken("no-grace"))
 }
 
-// lasting tells whether an absence could not be confirmed for so long that nothing but its own
-// items waits for it: keys that a stranger wrote, and that name a session which lives.
+// lasting tells whether an absence could not be confirmed, or not again, for so long that nothing
+// but its own items waits for it: keys that a stranger wrote, and that name a session which lives.
 func (s *snapshot) lasting(a absence) bool {
-	return a.since.IsZero() && !a.asked.IsZero() && !s.now.Before(a.asked.Add(s.hold))
+	return a.ends().IsZero() && !a.asked.IsZero() &&
+		!s.now.Before(actor.Latest(a.asked, a.doubt).Add(s.hold))
 }
 
 // draft is what the leader is to write, given a snapshot.

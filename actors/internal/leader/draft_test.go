@@ -103,6 +103,17 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 			s.vanished("n3", ago)
 		}
 	}
+	// n3 was confirmed an hour ago, and a write about it was refused so long ago
+	doubted := func(ago time.Duration) func(*snapshot) {
+		return func(s *snapshot) {
+			s.has("n1", "a", "b", "c")
+			s.has("n3", "d")
+			s.vanished("n3", time.Hour)
+			away := s.absent["n3"]
+			away.doubt = s.now.Add(-ago)
+			s.absent["n3"] = away
+		}
+	}
 	changed := func(s *snapshot) { // n1 asks for changes, n2 does not; b has not changed since
 		even(s)
 		s.workload = messages.TableOf(map[string]messages.WorkItem{
@@ -156,6 +167,10 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 		"a lost member that is not confirmed": {[]func(*snapshot){lost(0), func(s *snapshot) {
 			s.absent["n3"] = absence{asked: s.now}
 		}}, nil, false, 0},
+		"no balance while an absence is in doubt": {[]func(*snapshot){doubted(4 * time.Minute)},
+			nil, false, 0},
+		"balance, whoever cannot be confirmed again for long": {[]func(*snapshot){doubted(
+			5 * time.Minute)}, []string{"revoke a n1"}, false, 0},
 		"a lost member that held nothing": {[]func(*snapshot){even, func(s *snapshot) {
 			s.vanished("n3", 10*time.Second)
 		}}, []string{"sweep n3"}, false, 0},

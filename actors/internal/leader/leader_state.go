@@ -35,7 +35,7 @@ import (
 func (a *Assigner) sameAbsence(member string, now absence, lease time.Duration) absence {
 	confirmed, have := now.since, a.absent[member]
 	if !have.since.IsZero() && have.same(now.ack, now.session, now.sentinel) &&
-		!(have.doubt && mutations.Broken("doubt-begins-anew")) {
+		!(!have.doubt.IsZero() && mutations.Broken("doubt-begins-anew")) {
 		now.since, now.grace = have.since, max(now.grace, have.grace)
 	}
 	w, ok := a.handed[member]
