@@ -1,7 +1,6 @@
 package onzk
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -225,11 +224,4 @@ func (c *Conn) read(n *sharedWatch, arm bool, deleted uint64) (r reading, watch 
 		c.dialer.watch() // it may have waited for another session
 	}
 	return a.r, a.watch, nil
-}
-
-// readAfter waits for a reading begun after number.
-func (n *sharedWatch) readAfter(ctx context.Context, number uint64) (reading, error) {
-	return n.state.Reader().Wait(ctx, func(r reading) bool {
-		return r.number > number && r.err == nil
-	})
 }
