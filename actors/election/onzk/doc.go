@@ -38,6 +38,8 @@
 //	                                        guid
 //	/coordd/election/<name>/_e_<id>         its identity: every order names it, so that a late one
 //	                                        misses the next election of the name
+//	/coordd/election/<name>/_p_<random>     for a moment, when a stranger has removed the identity:
+//	                                        ephemeral. It says in which election that is made again
 //	/coordd/election/<name>/leader          who leads: ephemeral. Its creation zxid is the token
 //	/coordd/election/<name>/term            who led last, and its lock-delay; empty once that was
 //	                                        given up in good order. Its version is the guard

@@ -116,33 +116,6 @@ func (b *backend) ensureElection() ([]byte, *zk.Stat, error) {
 	return nil, nil, errChanged
 }
 
-// checkIdentity is the condition that the election is the one whose data that was.
-func (b *backend) checkIdentity(data []byte) []any {
-	if node := identity(data); node != "" {
-		return []any{&zk.CheckVersionRequest{Path: b.path(node), Version: -1}}
-	}
-	return nil
-}
-
-// ensureIdentity creates the election's identity node again if a stranger has removed it. Without
-// it every order would fail.
-func (b *backend) ensureIdentity(data []byte, stat *zk.Stat) error {
-	node := identity(data)
-	if node == "" {
-		return nil
-	}
-	if there, _, err := b.conn.zk.Exists(b.path(node)); there || err != nil {
-		return err
-	}
-	_, err := b.conn.zk.Multi(&zk.CheckVersionRequest{Path: b.base, Version: stat.Version},
-		&zk.CreateRequest{Path: b.path(node), Acl: b.conn.cfg.ACL})
-	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) ||
-		errors.Is(err, zk.ErrNodeExists) {
-		return nil
-	}
-	return err
-}
-
 // createElection creates the election's node. It is no error if the node exists.
 func (b *backend) createElection() error {
 	acl, data := b.conn.cfg.ACL, encode(electionRecord{ID: rand.Text()})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -167,4 +168,70 @@ func TestAHandOverThatIsTriedAgainMissesTheNextElection(t *testing.T) {
 		next.Resign()
 		<-next.Done()
 	})
+}
+
+// A request that is refused because its election was deleted must not make that election's identity
+// in the next one: what was ordered of the old one, and is late, would find it there.
+func TestTheIdentityOfADeletedElectionIsNeverMadeInTheNextOne(t *testing.T) {
+	for _, held := range []string{
+		"_c_", // what is refused
+		"_p_", // the first request to make the identity again
+		"_e_", // the one that makes it, beside the first of each order: see below
+	} {
+		t.Run(held, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				quick := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+				defer quick.Close()
+				first := s.nominate(quick, "first")
+				becomes(t, first, election.Leading)
+				orders, lateEnd := s.gated(s.zoo.Way(devzookeeper.Weather{}), `"state":"ended"`)
+				defer orders.Close()
+				over := make(chan error, 1)
+				go func() { over <- s.operator(orders).End(t.Context()) }()
+				<-lateEnd.held
+				if held != "_c_" { // a stranger removes the identity
+					for name := range s.zoo.Nodes(onzk.DefaultRoot + "/demo") {
+						if strings.HasPrefix(name, "_e_") {
+							s.zoo.Remove(onzk.DefaultRoot + "/demo/" + name)
+						}
+					}
+				}
+				match := held
+				if held == "_e_" { // of a delete (2) of a node _p_…, and what follows in its Multi
+					match = "\x00\x00\x00\x02\x00\xff\xff\xff\xff"
+				}
+				joins, lateJoin := s.gated(s.zoo.Way(devzookeeper.Weather{}), match)
+				defer joins.Close()
+				joiner := s.nominate(joins, "joiner")
+				<-lateJoin.held
+				first.Resign()
+				<-first.Done()
+				must(t, s.operator(quick).Delete(t.Context()))
+				next := s.nominate(quick, "next")
+				becomes(t, next, election.Leading)
+				close(lateJoin.free)
+				time.Sleep(time.Second)
+				ids := 0
+				for name := range s.zoo.Nodes(onzk.DefaultRoot + "/demo") {
+					if strings.HasPrefix(name, "_e_") {
+						ids++
+					}
+				}
+				if ids != 1 {
+					t.Errorf("the next election has %d identities", ids)
+				}
+				close(lateEnd.free)
+				err := <-over
+				time.Sleep(time.Second)
+				if now := next.State().Get(); now.Role != election.Leading {
+					t.Errorf("the end of the election before says %v and has ended this one: %v",
+						err, now)
+				}
+				for _, e := range []*election.Election{next, joiner} {
+					e.Resign()
+					<-e.Done()
+				}
+			})
+		})
+	}
 }
