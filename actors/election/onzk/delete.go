@@ -126,9 +126,9 @@ func (c *Conn) rereadNow(nodes ...*sharedWatch) uint64 {
 }
 
 // deleteAll removes the election made at the zxid incarnation with all its nodes. Nobody can join
-// or lead any more.
+// or lead any more. A stranger may make nodes as it goes on, so it pauses before it looks again.
 func (b *backend) deleteAll(ctx context.Context, incarnation int64) error {
-	for ctx.Err() == nil {
+	for pause := risingPause(time.Second); ctx.Err() == nil; b.conn.sleep(ctx, pause.NextBackOff()) {
 		data, stat, err := b.conn.zk.Get(b.base)
 		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != incarnation {
 			return nil
@@ -160,8 +160,15 @@ func (b *backend) deleteAll(ctx context.Context, incarnation int64) error {
 				return err
 			}
 		}
-		if _, err := b.conn.zk.Multi(last...); err != nil && !errors.Is(err, zk.ErrNoNode) &&
-			!errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrBadVersion) {
+		switch _, err := b.conn.zk.Multi(last...); {
+		case err == nil:
+			return nil
+		case errors.Is(err, zk.ErrNotEmpty) && len(last) > 1:
+			if err := b.deleteChildren(b.path(identity(data))); err != nil {
+				return err
+			}
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty) &&
+			!errors.Is(err, zk.ErrBadVersion):
 			return err
 		}
 	}
