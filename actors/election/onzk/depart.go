@@ -88,6 +88,9 @@ func (b *backend) owned(p queueEntry, session string) (bool, error) {
 // resignLeader gives the leadership up if the session has it. It removes the candidate that the
 // leader's record names, if that is the session's too: a stranger may have written the record.
 func (b *backend) resignLeader(session string) (led bool, err error) {
+	if err := b.checkPlace(); err != nil {
+		return false, err
+	}
 	root, stat, err := b.conn.zk.Get(b.base)
 	if errors.Is(err, zk.ErrNoNode) {
 		return false, nil

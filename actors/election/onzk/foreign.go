@@ -35,17 +35,79 @@ func (b *backend) checkOwn() error {
 			return err
 		}
 		foreign := len(below) > 0 || !isElection
-		switch child {
-		case leaderNode, termNode, yieldNode: // an election may be called so
-			foreign = slices.Contains(below, termNode)
+		if isField(child) { // an election may be called so
+			if foreign, err = b.isElection(b.path(child), below); err != nil {
+				return err
+			}
 		}
 		if foreign {
-			return fmt.Errorf("%w: %s is no node of this election: give the root that the "+
-				"election is below, or remove that node by hand",
-				election.ErrInvalid, b.path(child))
+			return b.foreign(b.path(child))
 		}
 	}
 	return nil
+}
+
+// isField tells whether a child of an election's node has that name, beside its candidates and its
+// identity.
+func isField(child string) bool {
+	return child == leaderNode || child == termNode || child == yieldNode
+}
+
+// foreign is the error of a request that would write or remove what is not this election's.
+func (b *backend) foreign(path string) error {
+	return fmt.Errorf("%w: %s is no node of this election: give the root that the election is "+
+		"below, or remove that node by hand", election.ErrInvalid, path)
+}
+
+// isElection tells whether the node with these children is an election's.
+func (b *backend) isElection(path string, children []string) (bool, error) {
+	if len(children) == 0 || slices.Contains(children, termNode) {
+		return len(children) > 0, nil
+	}
+	data, _, err := b.conn.zk.Get(path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	return err == nil && slices.Contains(children, identity(data)), err
+}
+
+// checkField returns an error if a node that this election is about to write is that of another
+// election, whose Root is this election's node.
+func (b *backend) checkField(node string) error {
+	children, _, err := b.conn.zk.Children(b.path(node))
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if other, err := b.isElection(b.path(node), children); err != nil || !other {
+		return err
+	}
+	return b.foreign(b.path(node))
+}
+
+// checkPlace returns an error if the Root is an election, and this election's node is or would be
+// one of those that it writes and removes.
+func (b *backend) checkPlace() error {
+	if !isField(b.name) {
+		return nil
+	}
+	root := b.conn.cfg.Root
+	data, _, err := b.conn.zk.Get(root)
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) ||
+		err == nil && identity(data) == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	there, _, err := b.conn.zk.Exists(root + "/" + identity(data))
+	if err == nil && there {
+		err = fmt.Errorf("%w: %s is an election, and %s belongs to it: use another name or "+
+			"another root", election.ErrInvalid, root, b.base)
+	}
+	return err
 }
 
 // checkElection returns an error if the node holds what no election has written, and would lose it

@@ -104,6 +104,9 @@ func (b *backend) join(c election.Candidate, session int64) error {
 
 // ensureElection reads the election's node and creates it if it does not exist.
 func (b *backend) ensureElection() ([]byte, *zk.Stat, error) {
+	if err := b.checkPlace(); err != nil {
+		return nil, nil, err
+	}
 	for range attempts {
 		data, stat, err := b.conn.zk.Get(b.base)
 		if !errors.Is(err, zk.ErrNoNode) {

@@ -63,3 +63,131 @@ func TestDeleteRemovesNothingOfOthersBelowItsName(t *testing.T) {
 		}
 	})
 }
+
+// team is the elections whose roots and names lie within each other.
+type team struct {
+	t         *testing.T
+	s         *embedded
+	links     []*onzk.Conn
+	elections []*election.Election
+}
+
+// stands has somebody stand for an election.
+func (m *team) stands(root, name, who string) (*election.Election, *devzookeeper.Way) {
+	way := m.s.zoo.Way(devzookeeper.Weather{})
+	conn := m.s.connect(onzk.Config{Dial: way.Dial, Root: root})
+	e, err := election.New(conn, election.Config{Election: name, Name: who, Logger: m.s.log})
+	must(m.t, err)
+	_, err = e.Nominate(m.t.Context())
+	must(m.t, err)
+	m.links, m.elections = append(m.links, conn), append(m.elections, e)
+	return e, way
+}
+
+func (m *team) leave() {
+	for _, e := range m.elections {
+		e.Resign()
+		<-e.Done()
+	}
+	for _, c := range m.links {
+		c.Close()
+	}
+}
+
+// refused waits until somebody is told that the election cannot be had under that name and root.
+func refused(t *testing.T, e *election.Election) {
+	t.Helper()
+	select {
+	case <-e.Done():
+	case <-time.After(time.Minute):
+	}
+	if err := e.State().Get().Err; !errors.Is(err, election.ErrInvalid) {
+		t.Errorf("the candidate of the election around, or within, is told %v", e.State().Get())
+	}
+}
+
+// The node of an election is the root of another, which has the name of one of the first one's own
+// nodes. Whoever comes second is refused, and the other election goes on as if nobody had come.
+func TestACandidateRemovesNothingOfOthersBelowItsName(t *testing.T) {
+	for _, name := range []string{"leader", "term", "yield"} {
+		for _, first := range []string{"within", "around"} {
+			t.Run(name+" "+first, func(t *testing.T) {
+				bubble(t, func(t *testing.T, s *embedded) {
+					m := &team{t: t, s: s}
+					defer m.leave()
+					root, its, other, others := "/team/db", name, "/team", "db"
+					if first == "around" {
+						root, its, other, others = other, others, root, its
+					}
+					a, _ := m.stands(root, its, "a")
+					token := becomes(t, a, election.Leading).Token
+					b, _ := m.stands(root, its, "b")
+					becomes(t, b, election.Following)
+					time.Sleep(time.Second)
+					node := root + "/" + its
+					before := s.zoo.Nodes(node)
+					before[""] = s.zoo.Nodes(root)[its]
+					x, _ := m.stands(other, others, "x")
+					refused(t, x)
+					time.Sleep(time.Minute)
+					after := s.zoo.Nodes(node)
+					after[""] = s.zoo.Nodes(root)[its]
+					for path, was := range before {
+						if is, there := after[path]; !there || string(is.Data) != string(was.Data) {
+							t.Errorf("%q held %q, and now %q (%t)", path, was.Data, is.Data, there)
+						}
+					}
+					if now := a.State().Get(); now.Role != election.Leading || now.Token != token {
+						t.Errorf("the leader is %v", now)
+					}
+					a.Resign()
+					becomes(t, b, election.Leading)
+				})
+			})
+		}
+	}
+}
+
+// As above, where the election around was made by a version whose elections have no identity.
+func TestAHandOverWritesIntoNoElectionBelow(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		m := &team{t: t, s: s}
+		defer m.leave()
+		s.zoo.Write("/team", nil)
+		s.zoo.Write("/team/db", nil)
+		x, _ := m.stands("/team", "db", "x")
+		becomes(t, x, election.Leading)
+		y, _ := m.stands("/team", "db", "y")
+		becomes(t, y, election.Following)
+		a, _ := m.stands("/team/db", "yield", "a")
+		becomes(t, a, election.Leading)
+		before := s.zoo.Nodes("/team/db")["yield"].Data
+		if err := x.HandOver(t.Context(), "y"); !errors.Is(err, election.ErrInvalid) {
+			t.Errorf("the hand-over is answered with %v", err)
+		}
+		if now := s.zoo.Nodes("/team/db")["yield"].Data; string(now) != string(before) {
+			t.Errorf("the other election's node held %q, and now %q", before, now)
+		}
+	})
+}
+
+// The leader of the election within is cut off when somebody stands for the one around, and another
+// comes anew. Had the record of the lock-delay been removed with the rest, both would lead.
+func TestOneLeadsWhereSomebodyStandsForTheElectionAround(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		m := &team{t: t, s: s}
+		defer m.leave()
+		a, way := m.stands("/team/db", "yield", "a")
+		becomes(t, a, election.Leading)
+		x, _ := m.stands("/team", "db", "x")
+		time.Sleep(9 * time.Second)
+		way.Sever()
+		refused(t, x)
+		c, _ := m.stands("/team/db", "yield", "c")
+		got := becomes(t, c, election.Leading)
+		if now := a.State().Get(); now.Role == election.Leading {
+			t.Errorf("c leads with token %d, and a leads with token %d", got.Token, now.Token)
+		}
+		way.Mend(true)
+	})
+}

@@ -85,6 +85,9 @@ func (b *backend) HandOver(ctx context.Context, id string, from uint64) error {
 // same versions. It writes nothing once ctx has ended: what it has read may be old by then, and
 // name a leader that nobody meant.
 func (b *backend) handOver(ctx context.Context, id string, from uint64) error {
+	if err := b.checkPlace(); err != nil {
+		return err
+	}
 	incarnation := int64(0) // of the election that the order is for: the first that it finds
 	for range attempts {
 		root, rootStat, err := b.conn.zk.Get(b.base)
@@ -146,6 +149,9 @@ func (b *backend) handOver(ctx context.Context, id string, from uint64) error {
 			// looks when the leader goes.
 			&zk.SetDataRequest{Path: chosen, Data: data, Version: at.Version})
 		if slices.Contains(children, yieldNode) {
+			if err := b.checkField(yieldNode); err != nil {
+				return err
+			}
 			ops = append(ops, &zk.SetDataRequest{Path: b.path(yieldNode), Data: order, Version: -1})
 		} else {
 			ops = append(ops, &zk.CreateRequest{Path: b.path(yieldNode), Data: order,
@@ -200,6 +206,9 @@ func (b *backend) End(ctx context.Context) error {
 func (b *backend) stateWriter(ctx context.Context, state string,
 	incarnation int64) func() error {
 	return func() error {
+		if err := b.checkPlace(); err != nil {
+			return err
+		}
 		for range attempts {
 			data, stat, err := b.conn.zk.Get(b.base)
 			if ended := ctx.Err(); ended != nil {

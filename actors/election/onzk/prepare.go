@@ -26,7 +26,7 @@ func (w *watcher) prepares(leader reading) <-chan *preparation {
 	p := &preparation{incarnation: root.stat.Czxid, root: root.stat.Version}
 	contained.Go(w.b.conn.log, "the term", func() error {
 		holder, term, err := w.b.conn.zk.Get(w.b.path(termNode))
-		if err != nil || len(holder) > 0 {
+		if err != nil || len(holder) > 0 || term.NumChildren > 0 {
 			p = nil
 			return nil
 		}

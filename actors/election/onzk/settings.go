@@ -44,7 +44,9 @@ type Config struct {
 	// another one. It is sent as it is: use TLS where others listen.
 	Digest string
 
-	// Root is the node below which elections are. Default /coordd/election.
+	// Root is the node below which elections are. Default /coordd/election. Where it is the node of
+	// an election itself, names that this one's own nodes have (leader, term, yield) are refused
+	// with election.ErrInvalid, and so is the election around one that was made so before.
 	Root string
 	// ACL of all nodes that are made. Default: with a Digest that user may do anything, and nobody
 	// else; else the world may.

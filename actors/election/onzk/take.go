@@ -102,6 +102,11 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
+		if term.NumChildren > 0 {
+			if err := b.checkField(termNode); err != nil {
+				return 0, 0, err
+			}
+		}
 		_, leader, mine, err := b.readLeader(me)
 		switch {
 		case err != nil:
@@ -222,9 +227,15 @@ func (b *backend) removeStrangersLeader(me candidacy, term *zk.Stat) error {
 	return err
 }
 
-// deleteChildren removes the children of a node that should have none.
+// deleteChildren removes the children of a node that should have none. The error is
+// election.ErrInvalid if the node is that of another election.
 func (b *backend) deleteChildren(path string) error {
 	children, _, err := b.conn.zk.Children(path)
+	if other, err := b.isElection(path, children); err != nil {
+		return err
+	} else if other {
+		return b.foreign(path)
+	}
 	for _, child := range children {
 		if err := b.deleteChildren(path + "/" + child); err != nil {
 			return err
