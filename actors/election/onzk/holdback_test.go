@@ -55,6 +55,51 @@ func TestAHandOverHoldsTheOthersBackForAsLongAsTheOrderSays(t *testing.T) {
 	}
 }
 
+// A leader that was asked to make way is lost before its duty has ended. Its lock-delay is waited for,
+// and nobody could lead before: the hold-back begins behind it.
+func TestAHandOverHoldsTheOthersBackBehindALockDelay(t *testing.T) {
+	for _, delay := range []time.Duration{3 * time.Second, 20 * time.Second} {
+		t.Run(delay.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				connect := func() (*onzk.Conn, *devzookeeper.Way) {
+					way := s.zoo.Way(devzookeeper.Weather{})
+					return s.connect(onzk.Config{Dial: way.Dial, LockDelay: delay,
+						SessionTimeout: 40 * time.Second}), way
+				}
+				first, _ := connect()
+				defer first.Close()
+				second, _ := connect()
+				defer second.Close()
+				chosen, way := connect()
+				defer chosen.Close()
+				a := s.nominate(first, "a")
+				becomes(t, a, election.Leading)
+				b := s.nominate(second, "b")
+				becomes(t, b, election.Following)
+				c := s.nominate(chosen, "c")
+				becomes(t, c, election.Following)
+				must(t, b.HandOver(t.Context(), "c"))
+				becomes(t, a, election.Draining)
+				session, _ := first.Credentials()
+				s.zoo.End(session)
+				<-a.Done()
+				time.Sleep(delay - 100*time.Millisecond)
+				way.Sever()
+				time.Sleep(onzk.DefaultHoldBack / 2)
+				if now := b.State().Get(); now.Role != election.Following {
+					t.Errorf("the one that is not to lead is %v", now)
+				}
+				way.Mend(true)
+				becomes(t, c, election.Leading)
+				for _, e := range []*election.Election{b, c} {
+					e.Resign()
+					<-e.Done()
+				}
+			})
+		})
+	}
+}
+
 func TestAHoldBackAboveTheBoundIsRefused(t *testing.T) {
 	_, err := onzk.Connect(onzk.Config{Servers: addresses, HoldBack: election.MaxHoldBack + 1})
 	if !errors.Is(err, election.ErrInvalid) {

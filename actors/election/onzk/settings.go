@@ -60,7 +60,8 @@ type Config struct {
 	// is that much quicker. At most MaxLockDelay.
 	LockDelay time.Duration
 	// HoldBack is how long others wait for the candidate of a hand-over that this connection
-	// orders, once the leadership is free. Default 5 s, at most election.MaxHoldBack.
+	// orders, once the leadership is free and a lost leader's lock-delay is over. Default 5 s, at
+	// most election.MaxHoldBack.
 	HoldBack time.Duration
 	// Logger; default slog.Default().
 	Logger *slog.Logger

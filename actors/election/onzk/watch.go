@@ -71,8 +71,11 @@ type queuePosition struct {
 	handOverTo   string
 	handOverNode string // that candidate's node
 	holdBack     time.Duration
-	prepared     *preparation // for a take; nil: nothing is known
-	err          error
+	// lockDelay is that of the last leader, if it did not give the leadership up and there is a
+	// hand-over.
+	lockDelay time.Duration
+	prepared  *preparation // for a take; nil: nothing is known
+	err       error
 }
 
 func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
@@ -332,7 +335,8 @@ func (w *watcher) positionKnown(me candidacy, own, leader reading, now time.Time
 	return false
 }
 
-// turn tells whether it is this candidate's turn. Nobody has led since vacant.
+// turn tells whether it is this candidate's turn. Nobody has led since vacant. Whom the leadership
+// was handed over to cannot take it before the lock-delay is over, so the others wait from then.
 func (w *watcher) turn(me candidacy, vacant, now time.Time) bool {
 	l := w.position
 	if l.handOverTo == me.ID && l.handOverTo != "" {
@@ -341,7 +345,8 @@ func (w *watcher) turn(me candidacy, vacant, now time.Time) bool {
 	if l.predecessor != "" {
 		return false
 	}
-	if until := vacant.Add(l.holdBack); l.handOverTo != "" && now.Before(until) {
+	until := vacant.Add(l.lockDelay).Add(l.holdBack)
+	if l.handOverTo != "" && now.Before(until) {
 		w.followPredecessor(l.handOverNode) // that candidate may leave
 		w.wakeAt(until)
 		return false
@@ -408,6 +413,11 @@ func (b *backend) list(me candidacy, seen int32, ready <-chan *preparation) queu
 				if stands {
 					l.handOverTo, l.handOverNode = y.To, places[j].node
 					l.holdBack = y.holdBack(b.conn.cfg.HoldBack)
+					holder, _, err := b.conn.zk.Get(b.path(termNode))
+					if err != nil && !errors.Is(err, zk.ErrNoNode) {
+						return err
+					}
+					l.lockDelay = lockDelayOf(holder, b.conn.lockDelay())
 				}
 			}
 		}
