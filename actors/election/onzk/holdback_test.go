@@ -107,6 +107,19 @@ func TestAHoldBackAboveTheBoundIsRefused(t *testing.T) {
 	}
 }
 
+// The client counts a session's timeout in milliseconds, in 31 bits: beyond 24.8 days no session ever
+// began, and nobody said why.
+func TestASessionTimeoutAboveTheBoundIsRefused(t *testing.T) {
+	for timeout, fits := range map[time.Duration]bool{
+		onzk.MaxSessionTimeout: true, onzk.MaxSessionTimeout + 1: false, 600 * time.Hour: false,
+	} {
+		err := onzk.Config{Servers: addresses, SessionTimeout: timeout}.Validate()
+		if (err == nil) != fits || err != nil && !errors.Is(err, election.ErrInvalid) {
+			t.Errorf("with %v it is %v", timeout, err)
+		}
+	}
+}
+
 // Whoever preempts means a leader of lower priority, and not the one after it.
 func TestAHandOverThatIsForAnEarlierLeaderIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {

@@ -24,12 +24,15 @@ const (
 	DefaultRoot           = "/coordd/election"
 )
 
+// MaxSessionTimeout bounds Config.SessionTimeout, as Consul bounds a session's TTL.
+const MaxSessionTimeout = 24 * time.Hour
+
 // Config is how to use ZooKeeper. The first five settings are for Connect only.
 type Config struct {
 	// Servers are host:port; the port may be left out if it is 2181. Required by Connect.
 	Servers []string
 	// SessionTimeout is what to ask for; ZooKeeper grants what lies in its own bounds (2 to 20
-	// ticks, so 4 s to 40 s by default). Default 10 s.
+	// ticks, so 4 s to 40 s by default). Default 10 s, at most MaxSessionTimeout.
 	SessionTimeout time.Duration
 	// Dial connects to a server, as Servers names it, and resolves that name. By default names are
 	// resolved for each connection, and of several addresses behind one each has its turn.
@@ -89,10 +92,9 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{election.ErrInvalid},
 			args...)...))
 	}
-	if c.SessionTimeout < time.Millisecond {
-		wrong("SessionTimeout is %v; give a positive duration, 4 s to 40 s with ZooKeeper's own "+
-			"settings",
-			c.SessionTimeout)
+	if c.SessionTimeout < time.Millisecond || c.SessionTimeout > MaxSessionTimeout {
+		wrong("SessionTimeout (--ttl) is %v; give a positive duration of %v at most, 4 s to 40 s "+
+			"with ZooKeeper's own settings", c.SessionTimeout, MaxSessionTimeout)
 	}
 	if c.LockDelay > MaxLockDelay {
 		wrong("LockDelay is %v; give %v at most", c.LockDelay, MaxLockDelay)
