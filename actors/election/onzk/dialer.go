@@ -38,7 +38,8 @@ import (
 //     connection then, as those do that refuse its credentials.
 type Dialer struct {
 	// Base connects to a server; nil means net.DialTimeout. One that has not returned after twice
-	// its timeout has failed for the client, whose other requests wait for it.
+	// its timeout has failed for the client, whose other requests wait for it. A panic of what it
+	// returns breaks that connection and nothing else.
 	Base zk.Dialer
 
 	mu       sync.Mutex

@@ -63,7 +63,7 @@ func (d *Dialer) dial(network, address string, timeout time.Duration) (net.Conn,
 		}
 		// The client logs why a dial has failed.
 		contained.Go(slog.New(slog.DiscardHandler), "the dialer", func() (err error) {
-			c.conn, err = base(network, address, timeout)
+			c.conn, err = dialedByHost(base(network, address, timeout))
 			return err
 		}, func(err error) { d.dialed(address, c, err) })
 	}

@@ -13,7 +13,7 @@ import (
 // tlsDialer returns a dialer that speaks TLS over connections of base.
 func tlsDialer(base zk.Dialer, cfg *tls.Config) zk.Dialer {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
-		raw, err := base(network, address, timeout)
+		raw, err := dialedByHost(base(network, address, timeout))
 		if err != nil {
 			return nil, err
 		}
