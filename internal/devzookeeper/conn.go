@@ -177,10 +177,14 @@ func (c *conn) handshake(r *reader) {
 	r.int() // the protocol's version
 	seen, asked, id := r.long(), time.Duration(r.int())*time.Millisecond, r.long()
 	key := r.bytes()
+	if seen > s.zxid { // the client has been where this server has yet to come
+		c.hangUp()
+		return
+	}
 	if id == 0 {
 		c.session = s.open(asked, c)
 	} else if of := s.sessions[id]; of != nil && string(key) == string(password(id)) {
-		if old := of.owner; old != c && c.way.sameServer() {
+		if old := of.owner; old != nil && old != c && c.way.sameServer() {
 			old.hangUp()
 		}
 		c.session, of.owner = of, c
@@ -240,7 +244,7 @@ func (c *conn) request(xid, op int32, r *reader) {
 // zxid is that of the newest transaction that the connection's server has.
 func (c *conn) zxid() int64 {
 	if c.at == 0 {
-		return 0
+		return c.server.first
 	}
 	return c.server.done[c.at-1].zxid
 }

@@ -21,6 +21,7 @@ type Server struct {
 	mu       sync.Mutex
 	zxid     int64
 	tree     *tree
+	first    int64 // the zxid before those of done
 	done     []*transaction
 	sessions map[int64]*session
 	last     int64 // the newest session
@@ -40,7 +41,7 @@ type session struct {
 
 // New returns a server with nothing in it.
 func New() *Server {
-	return &Server{zxid: 1 << 32, last: 1 << 56, sessions: map[int64]*session{},
+	return &Server{zxid: 1 << 32, first: 1 << 32, last: 1 << 56, sessions: map[int64]*session{},
 		conns: map[*conn]bool{}, tree: newTree()}
 }
 
@@ -84,7 +85,14 @@ func (s *Server) endSession(id int64) {
 // open makes a session.
 func (s *Server) open(asked time.Duration, owner *conn) *session {
 	s.last++
-	of := &session{id: s.last, timeout: min(max(asked, 2*Tick), 20*Tick), owner: owner}
+	of := s.keep(s.last, min(max(asked, 2*Tick), 20*Tick), owner)
+	s.commit(s.begin(of.id))
+	return of
+}
+
+// keep has a session end after its timeout.
+func (s *Server) keep(id int64, timeout time.Duration, owner *conn) *session {
+	of := &session{id: id, timeout: timeout, owner: owner}
 	of.expires = time.AfterFunc(of.timeout, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -93,7 +101,6 @@ func (s *Server) open(asked time.Duration, owner *conn) *session {
 		}
 	})
 	s.sessions[of.id] = of
-	s.commit(s.begin(of.id))
 	return of
 }
 

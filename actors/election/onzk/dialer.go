@@ -52,33 +52,43 @@ type Dialer struct {
 	lease    lease
 	proving  bool // requests are sent so often that silence means a dead server
 	watching bool // the session has watches
-	closed   bool
-	barred   bool                // no further connection is made
-	dialing  map[string]*dialing // by address
-	broken   error               // why it is closed, if its caller has not closed it
-	accepted time.Time           // when a handshake since the last dial was; zero: there was none
-	pauses   *backoff.ExponentialBackOff
-	refused  func() // is told that credentials are refused; it may be nil
+	given    bool // the session was given up, and the client has yet to hear of it
+	// behindSince is when a server was first found to be behind the client; zero: none was since
+	// one that was not.
+	behindSince time.Time
+	closed      bool
+	barred      bool                // no further connection is made
+	dialing     map[string]*dialing // by address
+	broken      error               // why it is closed, if its caller has not closed it
+	accepted    time.Time           // when a handshake since the last dial was; zero: there was none
+	pauses      *backoff.ExponentialBackOff
+	refused     func() // is told that credentials are refused; it may be nil
 }
 
 // Dial is the argument of zk.WithDialer.
 func (d *Dialer) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	time.Sleep(d.pause())
 	d.mu.Lock()
-	barred := d.barred
+	barred, gone := d.barred, d.expired()
 	d.mu.Unlock()
 	if barred {
 		return nil, net.ErrClosed
+	}
+	if gone != nil {
+		return gone, nil
 	}
 	conn, err := d.dial(network, address, timeout)
 	if err != nil {
 		return nil, err
 	}
-	h := &handshakeConn{Conn: conn, dialer: d, watchesSent: make(chan struct{})}
 	d.mu.Lock()
-	d.newest = h
-	d.mu.Unlock()
-	return h, nil
+	defer d.mu.Unlock()
+	if gone := d.expired(); gone != nil {
+		_ = conn.Close()
+		return gone, nil
+	}
+	d.newest = &handshakeConn{Conn: conn, dialer: d, watchesSent: make(chan struct{})}
+	return d.newest, nil
 }
 
 // contact returns the state that all news of the session goes to.
@@ -130,7 +140,7 @@ func (d *Dialer) handshakeAnswered(conn *handshakeConn, session int64, timeout t
 	c contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.barred {
+	if d.barred || d.given {
 		return
 	}
 	switch {
@@ -144,9 +154,12 @@ func (d *Dialer) handshakeAnswered(conn *handshakeConn, session int64, timeout t
 		_ = conn.Conn.Close() // the client forgets to
 	case session == d.session:
 		d.conn, conn.resumed = conn, d.watching
+		if conn.setBack.seen == 0 {
+			d.behindSince = time.Time{}
+		}
 		d.lease.reconnected(timeout, c)
 	default:
-		d.session, d.conn, d.watching = session, conn, false
+		d.session, d.conn, d.watching, d.behindSince = session, conn, false, time.Time{}
 		d.lease.opened(timeout, c)
 	}
 	if session != 0 {
@@ -242,12 +255,14 @@ type handshakeConn struct {
 	resumed     bool
 	watchesSent chan struct{} // closed when the client has sent them
 	credentials []byte        // the number of the request that sends credentials; nil: none is open
+	setBack     setBack
 }
 
 // The packets, all numbers big-endian. Request: length, version (4), last zxid (8), timeout in ms
 // (4), … Answer: length, version (4), timeout in ms (4), session (8), password (length, bytes), …
 const (
-	askedTimeout    = 4 + 4 + 8
+	askedZxid       = 4 + 4
+	askedTimeout    = askedZxid + 8
 	answeredTimeout = 4 + 4
 	answeredSession = answeredTimeout + 4
 	answeredKey     = answeredSession + 8
@@ -272,6 +287,12 @@ func (h *handshakeConn) Write(b []byte) (int, error) {
 		h.askedAt = time.Now()
 		if len(b) >= askedTimeout+4 {
 			h.timeout = time.Duration(binary.BigEndian.Uint32(b[askedTimeout:])) * time.Millisecond
+			if session, yes := h.dialer.outlived(h.askedAt); yes {
+				h.setBack.session = session
+				h.setBack.seen = int64(binary.BigEndian.Uint64(b[askedZxid:]))
+				b = slices.Clone(b)
+				clear(b[askedZxid:askedTimeout])
+			}
 		}
 	case len(b) >= kindAt+4:
 		switch binary.BigEndian.Uint32(b[kindAt:]) {
@@ -296,12 +317,19 @@ func (h *handshakeConn) Read(b []byte) (int, error) {
 	h.awaitWatches()
 	n, err := h.Conn.Read(b)
 	h.mu.Lock()
-	if !h.handshakeDone && n > 0 {
+	refused, behind := false, false
+	if h.handshakeDone {
+		refused, behind = h.refusal(b[:n]), h.setBack.from(b[:n])
+	} else if n > 0 {
 		h.answer = append(h.answer, b[:n]...)
 		h.parseAnswer()
 	}
-	refused := h.refusal(b[:n])
 	h.mu.Unlock()
+	if behind {
+		h.dialer.behind(h.setBack.session)
+		_ = h.Conn.Close()
+		return 0, errSetBack
+	}
 	if refused {
 		h.dialer.credentialsRefused()
 	}

@@ -83,3 +83,9 @@ func ResolvingDialerUntil(lookup func(ctx context.Context, host string) ([]strin
 	r.lookup, r.dial = lookup, dial
 	return r.Dial, r.end
 }
+
+// Session is the session of the dialer's client; 0: there is none.
+func (d *Dialer) Session() int64 {
+	session, _ := d.current()
+	return session
+}

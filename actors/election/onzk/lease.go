@@ -69,6 +69,16 @@ func (l *lease) committed(c contact) {
 	l.unconfirmed = append(keep, c)
 }
 
+// outlived tells whether the lease has been over for a session's timeout at the time now, and no
+// handshake was answered in that time.
+func (l *lease) outlived(now time.Time) bool {
+	over := l.start.Add(l.timeout)
+	if l.handshake.answered.After(over) {
+		over = l.handshake.answered
+	}
+	return now.Sub(over) >= l.granted
+}
+
 // lost says how the session has ended that ZooKeeper no longer knows at the time now. ZooKeeper
 // never expires a session before its timeout.
 func (l *lease) lost(now time.Time) string {

@@ -19,10 +19,13 @@ type reading struct {
 	// is lower than number where an event has told of the change.
 	since uint64
 	// found is the number of the last reading that has found the node; 0: none has.
-	found  uint64
-	exists bool
-	data   []byte
-	stat   zk.Stat
+	found uint64
+	// session is the one in which the reading has begun. It says nothing once there is another: a
+	// ZooKeeper that was set back may have lost the node, and made another of the name.
+	session int64
+	exists  bool
+	data    []byte
+	stat    zk.Stat
 	// err is why the node cannot be read, since failing. The other fields keep their old values.
 	err     error
 	failing time.Time
@@ -164,7 +167,7 @@ func (c *Conn) run(n *sharedWatch) {
 func (c *Conn) read(n *sharedWatch, arm bool, deleted uint64) (r reading, watch <-chan zk.Event,
 	err error) {
 	if deleted > 0 && n.once {
-		return reading{number: c.readings.Add(1), since: deleted}, nil, nil
+		return reading{number: c.readings.Add(1), since: deleted, session: c.session()}, nil, nil
 	}
 	type answer struct {
 		r     reading
@@ -175,7 +178,7 @@ func (c *Conn) read(n *sharedWatch, arm bool, deleted uint64) (r reading, watch 
 		c.dialer.watch() // before the client has it
 	}
 	err = c.call(c.ctx, func() error {
-		a := answer{r: reading{number: c.readings.Add(1)}}
+		a := answer{r: reading{number: c.readings.Add(1), session: c.session()}}
 		var stat *zk.Stat
 		var err error
 		a.r.since = a.r.number - 1

@@ -199,6 +199,9 @@ func (w *watcher) view(ctx context.Context, now time.Time) (v election.View, fre
 	if root.number <= floor || leader.number <= floor || w.own.node != nil && own.number <= floor {
 		return v, false
 	}
+	if session := b.conn.session(); root.session != session || leader.session != session {
+		return v, false // they are read again as soon as there is a session
+	}
 	if me.incarnation != 0 {
 		w.incarnation = me.incarnation
 	}
