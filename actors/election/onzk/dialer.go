@@ -176,13 +176,19 @@ func (d *Dialer) onRefused(f func()) {
 	d.refused = f
 }
 
-// credentialsRefused tells that a server has refused credentials.
+// credentialsRefused tells that a server has refused credentials. Nothing can be done in a session
+// then, and each handshake extends it with all that it holds. So it is given up when its lease is
+// over, unless it can hold nothing, as nothing was done in it.
 func (d *Dialer) credentialsRefused() {
 	d.mu.Lock()
-	f := d.refused
+	f, session := d.refused, d.session
+	over := d.lease.used && time.Since(d.lease.start) >= d.lease.timeout
 	d.mu.Unlock()
 	if f != nil {
 		f()
+	}
+	if over {
+		d.giveUp(session, "was given up: ZooKeeper refuses the credentials")
 	}
 }
 

@@ -70,6 +70,10 @@
 //
 // # What is not
 //
+// Whoever is denied to remove its own nodes, as its rights to them were taken away, holds the others
+// up for as long as its session lives. A connection gives its session up for that, a session's
+// timeout later, unless somebody leads over it who may. One that its caller owns goes on.
+//
 // A node with a time to live (extendedTypesEnabled) that a stranger makes in the place of "leader"
 // or of a candidate counts as a session's: everybody waits until it is deleted, and ZooKeeper does
 // that when its time is over. Its owner, 0xff and the time, may be the session of a server with the

@@ -32,6 +32,7 @@ type lease struct {
 	// opened the session.
 	handshake   contact
 	unconfirmed []contact // contacts that do not count yet, the oldest first
+	used        bool      // a transaction of the session was committed
 }
 
 // contact is a request that was answered.
@@ -56,6 +57,7 @@ func (l *lease) committed(c contact) {
 			l.start = earlier.sent
 		}
 	}
+	l.used = true
 	if mutations.Broken("lease-unconfirmed") {
 		l.start = c.sent
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/internal/mutations"
@@ -14,6 +15,7 @@ func (b *backend) Release(ctx context.Context) error {
 	err := b.operate(ctx, "give the leadership up", func() error {
 		return b.remove(b.candidacy(), false)
 	})
+	b.denied(err)
 	if err == nil {
 		b.conn.setLeading(b, false)
 		b.succeeded()
@@ -25,6 +27,7 @@ func (b *backend) Leave(ctx context.Context) error {
 	soon, cancel := context.WithTimeout(ctx, b.conn.timeout()/3)
 	defer cancel()
 	err := b.operate(soon, "leave", b.leave)
+	b.denied(err)
 	if err == nil {
 		return nil
 	}
@@ -35,12 +38,39 @@ func (b *backend) Leave(ctx context.Context) error {
 		defer b.conn.countPendingLeave(-1)
 		for until.Err() == nil {
 			b.conn.sleep(until, b.conn.timeout()/20)
-			if b.operate(until, "leave", b.leave) == nil {
+			err := b.operate(until, "leave", b.leave)
+			b.denied(err)
+			if err == nil {
 				return
 			}
 		}
 	})
 	return fmt.Errorf("%w: %w", election.ErrPending, err)
+}
+
+// denied is told how a Release or a Leave has ended. If an administrator has taken the rights to the
+// election's nodes away, a candidate cannot remove its own, and they stay for as long as its session
+// does: nobody else would lead for as long as the process lives. So when that was denied for a
+// session's timeout, the session is given up. It is not while another leads in it, who would lose
+// the leadership, nor if it is a caller's own.
+func (b *backend) denied(err error) {
+	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		return
+	}
+	b.mu.Lock()
+	me, since := b.me, b.deniedSince
+	if err == nil {
+		b.deniedSince = time.Time{}
+	} else if since.IsZero() {
+		b.deniedSince = time.Now()
+	}
+	b.mu.Unlock()
+	lasts := err != nil && me.node != "" && !since.IsZero() &&
+		time.Since(since) >= b.conn.timeout()
+	if others := b.conn.stuck(b, lasts); lasts && !others && b.conn.own {
+		b.conn.dialer.giveUp(me.session,
+			"was given up: ZooKeeper denies what gives a leadership up")
+	}
 }
 
 func (b *backend) leave() error {

@@ -2,6 +2,7 @@ package onzk_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -123,6 +124,55 @@ func TestCredentialsThatAreRefusedLaterAreSentSeldom(t *testing.T) {
 		}
 		e.Resign()
 		<-e.Done()
+	})
+}
+
+// A leader whose credentials are refused from some moment on can do nothing, but each handshake keeps
+// its session, and the leadership with it. When its lease is over it gives the session up.
+func TestALeaderWhoseCredentialsAreRefusedLaterIsSucceeded(t *testing.T) {
+	if racing {
+		t.Skip("the client races with itself: see racing")
+	}
+	bubble(t, func(t *testing.T, s *embedded) {
+		server := &refusing{Way: s.zoo.Way(devzookeeper.Weather{})}
+		conn := s.connect(onzk.Config{Digest: "coordd:secret", Dial: server.Dial})
+		defer conn.Close()
+		a := s.nominate(conn, "a")
+		becomes(t, a, election.Leading)
+		other := s.connect(onzk.Config{Digest: "coordd:secret",
+			Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+		defer other.Close()
+		b := s.nominate(other, "b")
+		becomes(t, b, election.Following)
+		time.Sleep(10 * time.Second)
+		server.refuses.Store(true)
+		server.Mend(true) // breaks the connections
+		begin := time.Now()
+		for b.State().Get().Role != election.Leading && time.Since(begin) < time.Hour {
+			time.Sleep(time.Second)
+		}
+		const bound = 3*onzk.DefaultSessionTimeout + 2*devzookeeper.Tick
+		if took := time.Since(begin); took > bound {
+			t.Errorf("after %v a is %v, and b %v", took, a.State().Get(), b.State().Get())
+		}
+		if now := a.State().Get(); !errors.Is(now.Err, election.ErrSessionLost) {
+			t.Errorf("it is told %v", now)
+		}
+		sessions := map[string]bool{}
+		for range 600 {
+			time.Sleep(time.Second)
+			sessions[conn.Contact().Get().Session] = true
+		}
+		if len(sessions) > 2 {
+			t.Errorf("its sessions in ten minutes were %v", sessions)
+		}
+		server.refuses.Store(false)
+		c := s.nominate(conn, "c")
+		becomes(t, c, election.Following)
+		for _, e := range []*election.Election{b, c} {
+			e.Resign()
+			<-e.Done()
+		}
 	})
 }
 

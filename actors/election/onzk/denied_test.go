@@ -1,0 +1,125 @@
+package onzk_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/internal/devzookeeper"
+)
+
+// denying is a way to servers that deny all transactions on the nodes of an election while path,
+// which they have in their names, is not nil.
+type denying struct {
+	*devzookeeper.Way
+	path atomic.Pointer[string]
+}
+
+func (d *denying) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	c, err := d.Way.Dial(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &deniedConn{Conn: c, server: d}, nil
+}
+
+type deniedConn struct {
+	net.Conn
+	server *denying
+	xid    atomic.Uint32 // of a request that is denied
+}
+
+func (c *deniedConn) Write(request []byte) (int, error) {
+	const multi, exists = 14, 3
+	path := c.server.path.Load()
+	if path == nil || len(request) < 12 || binary.BigEndian.Uint32(request[8:]) != multi ||
+		!bytes.Contains(request, []byte(*path)) {
+		return c.Conn.Write(request)
+	}
+	xid := binary.BigEndian.Uint32(request[4:])
+	c.xid.Store(xid)
+	_, err := c.Conn.Write(packet(xid, int32(exists), int32(1), byte('/'), byte(0)))
+	return len(request), err
+}
+
+func (c *deniedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if xid := c.xid.Load(); n >= 16 && xid != 0 && binary.BigEndian.Uint32(b) == xid {
+		const noAuth = -102
+		denied := int32(noAuth)
+		binary.BigEndian.PutUint32(b[12:], uint32(denied))
+		c.xid.Store(0)
+	}
+	return n, err
+}
+
+// An administrator takes the rights to an election's nodes away from its leader. It may not give the
+// leadership up then, and its session would keep it for as long as the process lives.
+func TestALeaderThatIsDeniedToGiveTheLeadershipUpIsSucceeded(t *testing.T) {
+	bound := 4*onzk.DefaultSessionTimeout + devzookeeper.Tick + time.Second
+	for _, c := range []struct {
+		name          string
+		resigns, more bool
+	}{{name: "it makes way"}, {name: "it resigns", resigns: true},
+		{name: "another leads over its connection", more: true}} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				server := &denying{Way: s.zoo.Way(devzookeeper.Weather{})}
+				conn := s.connect(onzk.Config{Dial: server.Dial})
+				defer conn.Close()
+				a := s.nominate(conn, "a")
+				becomes(t, a, election.Leading)
+				other, err := election.New(conn, election.Config{Election: "other",
+					Name: "a", Logger: s.log})
+				must(t, err)
+				if c.more {
+					_, err := other.Nominate(t.Context())
+					must(t, err)
+					becomes(t, other, election.Leading)
+				}
+				two := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+				defer two.Close()
+				b := s.nominate(two, "b")
+				becomes(t, b, election.Following)
+				path := "/demo/"
+				server.path.Store(&path)
+				begin := time.Now()
+				if c.resigns {
+					a.Resign()
+				} else {
+					must(t, b.HandOver(t.Context(), "b"))
+					becomes(t, a, election.Draining)
+					a.Drained()
+				}
+				if c.more {
+					time.Sleep(2 * bound)
+					if now := other.State().Get(); now.Role != election.Leading {
+						t.Errorf("the leader of the other election is %v", now)
+					}
+					begin = time.Now()
+					other.Resign()
+					<-other.Done()
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), bound)
+				defer cancel()
+				if _, err := b.State().Wait(ctx, func(s election.Status) bool {
+					return s.Role == election.Leading
+				}); err != nil {
+					t.Errorf("after %v a is %v, and b %v", time.Since(begin), a.State().Get(),
+						b.State().Get())
+				}
+				server.path.Store(nil)
+				for _, e := range []*election.Election{a, b} {
+					e.Resign()
+					<-e.Done()
+				}
+			})
+		})
+	}
+}
