@@ -128,7 +128,8 @@ func (c *Conn) rereadNow(nodes ...*sharedWatch) uint64 {
 // deleteAll removes the election made at the zxid incarnation with all its nodes. Nobody can join
 // or lead any more. A stranger may make nodes as it goes on, so it pauses before it looks again.
 func (b *backend) deleteAll(ctx context.Context, incarnation int64) error {
-	for pause := risingPause(time.Second); ctx.Err() == nil; b.conn.sleep(ctx, pause.NextBackOff()) {
+	pause := risingPause(time.Second)
+	for ; ctx.Err() == nil; b.conn.sleep(ctx, pause.NextBackOff()) {
 		data, stat, err := b.conn.zk.Get(b.base)
 		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != incarnation {
 			return nil

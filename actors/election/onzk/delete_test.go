@@ -12,8 +12,8 @@ import (
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
 
-// Nodes that a stranger left below the identity of an election, or goes on to make, keep nobody from
-// deleting it, and no Delete asks again and again without a pause.
+// Nodes that a stranger left below the identity of an election, or goes on to make, keep nobody
+// from deleting it, and no Delete asks again and again without a pause.
 func TestDeleteEndsWhateverAStrangerLeftBelowTheIdentity(t *testing.T) {
 	for _, more := range []int{1, 2000} {
 		t.Run(fmt.Sprint(more), func(t *testing.T) {

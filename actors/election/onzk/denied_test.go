@@ -59,8 +59,8 @@ func (c *deniedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// An administrator takes the rights to an election's nodes away from its leader. It may not give the
-// leadership up then, and its session would keep it for as long as the process lives.
+// An administrator takes the rights to an election's nodes away from its leader. It may not give
+// the leadership up then, and its session would keep it for as long as the process lives.
 func TestALeaderThatIsDeniedToGiveTheLeadershipUpIsSucceeded(t *testing.T) {
 	bound := 4*onzk.DefaultSessionTimeout + devzookeeper.Tick + time.Second
 	for _, c := range []struct {

@@ -60,7 +60,7 @@ type Dialer struct {
 	barred      bool                // no further connection is made
 	dialing     map[string]*dialing // by address
 	broken      error               // why it is closed, if its caller has not closed it
-	accepted    time.Time           // when a handshake since the last dial was; zero: there was none
+	accepted    time.Time           // when a handshake since the last dial was; zero: none
 	pauses      *backoff.ExponentialBackOff
 	refused     func() // is told that credentials are refused; it may be nil
 }
@@ -182,7 +182,7 @@ func (d *Dialer) onRefused(f func()) {
 func (d *Dialer) credentialsRefused() {
 	d.mu.Lock()
 	f, session := d.refused, d.session
-	over := d.lease.used && time.Since(d.lease.start) >= d.lease.timeout
+	over := d.renewing() && d.lease.used && time.Since(d.lease.start) >= d.lease.timeout
 	d.mu.Unlock()
 	if f != nil {
 		f()

@@ -18,9 +18,10 @@
 //     from its sending (see lease).
 //  2. A disconnect is no loss. The session is lost when ZooKeeper says so, and candidates are told
 //     within a round trip of the next connection. While there is none they are told nothing but
-//     that the lease is over. A ZooKeeper that has lost its data, or was restored from before, never
-//     says so: then candidates are told when their lease has been over for a session's timeout.
-//     Nothing of an old session is ever taken for a new one's: every node's owner is compared.
+//     that the lease is over. A ZooKeeper that has lost its data, or was restored from before,
+//     never says so: then candidates are told when their lease has been over for a session's
+//     timeout. Nothing of an old session is ever taken for a new one's: every node's owner is
+//     compared.
 //  3. The fencing token is the creation zxid of the node "leader", which each leader creates anew:
 //     it rises from leader to leader over the whole life of the ensemble, also for elections that
 //     were deleted and made again.
@@ -70,9 +71,9 @@
 //
 // # What is not
 //
-// Whoever is denied to remove its own nodes, as its rights to them were taken away, holds the others
-// up for as long as its session lives. A connection gives its session up for that, a session's
-// timeout later, unless somebody leads over it who may. One that its caller owns goes on.
+// Whoever is denied to remove its own nodes, as its rights to them were taken away, holds the
+// others up for as long as its session lives. A connection gives its session up for that, a
+// session's timeout later, unless somebody leads over it who may. One that its caller owns goes on.
 //
 // A node with a time to live (extendedTypesEnabled) that a stranger makes in the place of "leader"
 // or of a candidate counts as a session's: everybody waits until it is deleted, and ZooKeeper does

@@ -84,6 +84,9 @@ func ResolvingDialerUntil(lookup func(ctx context.Context, host string) ([]strin
 	return r.Dial, r.end
 }
 
+// Renew says whether the lease is renewed from now on.
+func (d *Dialer) Renew(on bool) { d.setProving(on) }
+
 // Session is the session of the dialer's client; 0: there is none.
 func (d *Dialer) Session() int64 {
 	session, _ := d.current()

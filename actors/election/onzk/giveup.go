@@ -17,8 +17,8 @@ func (d *Dialer) giveUp(session int64, why string) {
 	if d.session == 0 || d.session != session || d.barred {
 		return
 	}
-	d.why = fmt.Sprintf("session %s %s; ZooKeeper last heard of it at %s", sessionName(session), why,
-		d.lease.start.Format("15:04:05.000"))
+	d.why = fmt.Sprintf("session %s %s; ZooKeeper last heard of it at %s", sessionName(session),
+		why, d.lease.start.Format("15:04:05.000"))
 	d.session, d.conn, d.watching, d.behindSince = 0, nil, false, time.Time{}
 	d.given = true
 	if d.newest != nil {
@@ -26,6 +26,10 @@ func (d *Dialer) giveUp(session int64, why string) {
 	}
 	d.publishLocked()
 }
+
+// renewing tells whether there is a session, and its lease is renewed: else it says nothing of a
+// session that its caller uses before New and after Close. It needs d.mu.
+func (d *Dialer) renewing() bool { return d.session != 0 && d.proving && !d.closed }
 
 // expired returns what tells the client that the session is gone which was given up, in place of a
 // connection; nil: the client knows. It needs d.mu.

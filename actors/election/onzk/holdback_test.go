@@ -55,8 +55,8 @@ func TestAHandOverHoldsTheOthersBackForAsLongAsTheOrderSays(t *testing.T) {
 	}
 }
 
-// A leader that was asked to make way is lost before its duty has ended. Its lock-delay is waited for,
-// and nobody could lead before: the hold-back begins behind it.
+// A leader that was asked to make way is lost before its duty has ended. Its lock-delay is waited
+// for, and nobody could lead before: the hold-back begins behind it.
 func TestAHandOverHoldsTheOthersBackBehindALockDelay(t *testing.T) {
 	for _, delay := range []time.Duration{3 * time.Second, 20 * time.Second} {
 		t.Run(delay.String(), func(t *testing.T) {
@@ -107,8 +107,8 @@ func TestAHoldBackAboveTheBoundIsRefused(t *testing.T) {
 	}
 }
 
-// The client counts a session's timeout in milliseconds, in 31 bits: beyond 24.8 days no session ever
-// began, and nobody said why.
+// The client counts a session's timeout in milliseconds, in 31 bits: beyond 24.8 days no session
+// ever began, and nobody said why.
 func TestASessionTimeoutAboveTheBoundIsRefused(t *testing.T) {
 	for timeout, fits := range map[time.Duration]bool{
 		onzk.MaxSessionTimeout: true, onzk.MaxSessionTimeout + 1: false, 600 * time.Hour: false,

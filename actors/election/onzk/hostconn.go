@@ -12,8 +12,8 @@ import (
 )
 
 // hostConn is a connection that a host's dialer has made. The client calls it in goroutines of its
-// own, where a panic would end the process: here it is an error, as of a connection that has broken, and so is
-// all that is called later: a deadline that was not set would be waited for.
+// own, where a panic would end the process: here it is an error, as of a connection that has
+// broken, and so is all that is called later: a deadline that was not set would be waited for.
 type hostConn struct {
 	net.Conn
 	broken atomic.Pointer[error]
@@ -30,7 +30,8 @@ func dialedByHost(conn net.Conn, err error) (net.Conn, error) {
 	return nil, err
 }
 
-// protected calls f, and returns its error or its panic. The client logs why a connection has failed.
+// protected calls f, and returns its error or its panic. The client logs why a connection has
+// failed.
 func (c *hostConn) protected(f func() error) (err error) {
 	if broken := c.broken.Load(); broken != nil {
 		return *broken

@@ -47,9 +47,9 @@ func (p panicking) SetWriteDeadline(t time.Time) error {
 	return p.Conn.SetWriteDeadline(t)
 }
 
-// A host's Dial may return nothing and no error, a nil pointer, or a connection whose methods panic:
-// the client calls them in goroutines of its own, where that would end the process. It is a server
-// that cannot be reached.
+// A host's Dial may return nothing and no error, a nil pointer, or a connection whose methods
+// panic: the client calls them in goroutines of its own, where that would end the process. It is a
+// server that cannot be reached.
 func TestAConnectionOfAHostsThatIsNoneEndsNothing(t *testing.T) {
 	for name, bad := range map[string]func(net.Conn) net.Conn{
 		"nothing":       func(net.Conn) net.Conn { return nil },

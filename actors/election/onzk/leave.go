@@ -48,11 +48,11 @@ func (b *backend) Leave(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", election.ErrPending, err)
 }
 
-// denied is told how a Release or a Leave has ended. If an administrator has taken the rights to the
-// election's nodes away, a candidate cannot remove its own, and they stay for as long as its session
-// does: nobody else would lead for as long as the process lives. So when that was denied for a
-// session's timeout, the session is given up. It is not while another leads in it, who would lose
-// the leadership, nor if it is a caller's own.
+// denied is told how a Release or a Leave has ended. If an administrator has taken the rights to
+// the election's nodes away, a candidate cannot remove its own, and they stay for as long as its
+// session does: nobody else would lead for as long as the process lives. So when that was denied
+// for a session's timeout, the session is given up. It is not while another leads in it, who would
+// lose the leadership, nor if it is a caller's own.
 func (b *backend) denied(err error) {
 	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 		return

@@ -127,8 +127,8 @@ func TestCredentialsThatAreRefusedLaterAreSentSeldom(t *testing.T) {
 	})
 }
 
-// A leader whose credentials are refused from some moment on can do nothing, but each handshake keeps
-// its session, and the leadership with it. When its lease is over it gives the session up.
+// A leader whose credentials are refused from some moment on can do nothing, but each handshake
+// keeps its session, and the leadership with it. When its lease is over it gives the session up.
 func TestALeaderWhoseCredentialsAreRefusedLaterIsSucceeded(t *testing.T) {
 	if racing {
 		t.Skip("the client races with itself: see racing")

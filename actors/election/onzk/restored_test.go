@@ -97,8 +97,9 @@ func TestASessionOutlivesAnOutageOfTheWholeEnsemble(t *testing.T) {
 	}
 }
 
-// A candidate that has given the leadership up comes back, after an outage of the whole ensemble, to
-// a server that is behind what it has seen of that: there it leads still. It must not believe so.
+// A candidate that has given the leadership up comes back, after an outage of the whole ensemble,
+// to a server that is behind what it has seen of that: there it leads still. It must not believe
+// so.
 func TestACandidateBelievesNoServerThatIsBehindWhatItHasSeen(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
 		way := s.zoo.Way(devzookeeper.Weather{Rand: rand.New(always{}), Lag: 3 * time.Second})

@@ -8,19 +8,19 @@ import (
 
 var errSetBack = errors.New("ZooKeeper is behind what this client has seen")
 
-// setBack finds out whether ZooKeeper has lost what it had, or was restored from before. Its servers
-// refuse a client then that has seen a later zxid than they have: they end the connection without an
-// answer, as do servers without a majority. So they never say that the session is gone, and a
-// session would be waited for that nobody can end.
+// setBack finds out whether ZooKeeper has lost what it had, or was restored from before. Its
+// servers refuse a client then that has seen a later zxid than they have: they end the connection
+// without an answer, as do servers without a majority. So they never say that the session is gone,
+// and a session would be waited for that nobody can end.
 //
 // Once the lease has been over for a session's timeout, and no handshake was answered meanwhile,
 // the client's zxid is left out of the handshake. Its session has been without effect for so long
 // that it loses nothing by a server that knows it not. One that does know it may have been restored
 // from a moment of it, or be behind the others: what is read there may be from before what the
 // client knows, such as its own leadership, which it has given up since. So the first answer shows
-// how far the server is, and one from the past reaches nobody. A server that was merely behind is not
-// a session's timeout later, when the next handshake without a zxid is due. If that one shows the
-// past too, the session is given up.
+// how far the server is, and one from the past reaches nobody. A server that was merely behind is
+// not a session's timeout later, when the next handshake without a zxid is due. If that one shows
+// the past too, the session is given up.
 type setBack struct {
 	seen    int64 // the zxid that was left out; 0: none was
 	session int64
@@ -77,5 +77,5 @@ func (d *Dialer) behind(session int64) {
 func (d *Dialer) outlived(now time.Time) (session int64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.session, d.session != 0 && d.lease.outlived(now)
+	return d.session, d.renewing() && d.lease.outlived(now)
 }
