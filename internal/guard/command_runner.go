@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -40,8 +39,8 @@ type commandRunner struct {
 	closing bool         // the owner is gone, or about to go
 	died    time.Time    // when the owner did; zero: it lives, or has said that it stops
 	last    goodbye      // the newest
-	// unknown holds the strays that carry no mark, each with the commands that were ending when it
-	// turned up: it belonged to one of them.
+	// unknown holds the strays of which it cannot be told whose they are, each with the commands
+	// that were ending when it turned up: it belonged to one of them.
 	unknown map[int][]uint64
 	send    func(pid int, sig syscall.Signal) error // kill(2)
 	cgroups *cgroups                                // nil: none
@@ -191,6 +190,7 @@ func (cr *commandRunner) start(c command) {
 	}
 	attr := &syscall.ProcAttr{Env: cr.environ(c), Files: []uintptr{in.Fd(), stdout, stderr},
 		Sys: childAttr(cgroup)}
+	setCommandLimit(cr.token, c.ID)
 	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, attr)
 	if err != nil && cgroup != nil {
 		cr.cgroups.remove(c.ID)
@@ -414,16 +414,16 @@ func (cr *commandRunner) chaseStrays() map[uint64]bool {
 			left[id] = left[id] || cr.runs[id].leaderGone
 			continue
 		}
-		mark, err := marker(pid)
+		id, _, err := commandOf(pid, cr.token)
 		if err != nil {
 			blind = true
 			continue
 		}
-		token, idText, _ := strings.Cut(mark, "/")
-		id, _ := strconv.ParseUint(idText, 10, 64)
 		r := cr.runs[id]
 		switch {
-		case token != cr.token || r == nil:
+		case id != 0 && r == nil: // its command was seen to be gone: no other one's
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		case id == 0:
 			if _, seen := cr.unknown[pid]; !seen {
 				cr.unknown[pid] = cr.ending()
 			}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coordd/coordd/internal/guard"
 )
 
@@ -27,8 +29,12 @@ while :; do sleep 0.05; done`
 }
 
 func TestTheEndOfOneCommandLeavesTheDaemonOfAnother(t *testing.T) {
-	needCgroups(t)
-	f := start(t, guard.Config{StopTimeout: 200 * time.Millisecond})
+	confined(t, theEndOfOneCommandLeavesTheDaemonOfAnother)
+}
+
+func theEndOfOneCommandLeavesTheDaemonOfAnother(t *testing.T, cfg guard.Config) {
+	cfg.StopTimeout = 200 * time.Millisecond
+	f := start(t, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := f.exec(ctx, guard.Spec{Name: "a", Command: daemon(f.path("pids"))})
 	all := pids(t, f.path("pids"), 2)
@@ -44,8 +50,12 @@ func TestTheEndOfOneCommandLeavesTheDaemonOfAnother(t *testing.T) {
 }
 
 // Not knowing whose it is, it ends what it cannot tell apart: that nothing of b is left matters
-// more.
+// more. So it is under another's limit.
 func TestADaemonThatCannotBeToldApartEndsWithTheFirstCommand(t *testing.T) {
+	var old syscall.Rlimit
+	must(t, syscall.Getrlimit(unix.RLIMIT_RTTIME, &old))
+	must(t, syscall.Setrlimit(unix.RLIMIT_RTTIME, &syscall.Rlimit{Cur: 1 << 50, Max: old.Max}))
+	defer func() { must(t, syscall.Setrlimit(unix.RLIMIT_RTTIME, &old)) }()
 	f := start(t, guard.Config{NoCgroups: true})
 	ended := f.exec(t.Context(), guard.Spec{Name: "a", Command: daemon(f.path("pids"))})
 	all := pids(t, f.path("pids"), 2)

@@ -10,7 +10,8 @@
 //
 //  1. Exec returns when nothing of its command is left: not its process, not its process group, and
 //     nothing that left the group and can be traced back: by its cgroup, where cgroup v2 lets the
-//     guard process have some (Config.NoCgroups), else by its parents or by its environment.
+//     guard process have some (Config.NoCgroups), else by its parents and by a limit that each
+//     command has of its own, or by its environment.
 //  2. When the owner dies, however it dies, every command gets SIGTERM, then SIGKILL after the stop
 //     timeout or shortly before the lease ends, whichever is earlier; then the guard process ends.
 //  3. When the lease is not renewed, every command gets SIGTERM at the margin before its end, and
@@ -57,15 +58,16 @@
 //     so.
 //   - Guard process frozen, and its owner dead or frozen: the commands run on until it thaws,
 //     beyond the lease too, or until another one wants its lock and its owner is dead.
-//   - Without cgroups: a process that left its group and dropped its environment is found when it
-//     has lost its parent, and is then killed without SIGTERM, even when it belongs to another
-//     command that still runs. When the guard process is killed, it is found by an owner that lives
-//     and adopts it (Config.Adopt), and not at all without one.
+//   - Without cgroups, under a limit on real-time processor time (RLIMIT_RTTIME) that coordd was
+//     started with: a process that left its group and dropped its environment, or changed its user,
+//     is found when it has lost its parent, and is then killed without SIGTERM, even when it
+//     belongs to another command that still runs. If it may not be killed, the command that was
+//     ending by then does not end before it. When the guard process is killed, it is found by an
+//     owner that lives and adopts it (Config.Adopt), and not at all without one.
 //   - With cgroups: a process that has another one put it into a cgroup elsewhere (systemd-run, a
 //     container engine), or that may do so itself, as root may, is no part of the command any more.
-//   - Without cgroups, under a limit on real-time processor time (RLIMIT_RTTIME) that coordd was
-//     started with, 8 holds for what has kept its environment: elsewhere all commands have a limit
-//     of many thousand years there, by which they are known.
+//   - Without cgroups, under such a limit, 8 holds for what has kept its environment: elsewhere all
+//     commands have a limit of many thousand years there, by which they are known.
 //   - A process that this user may not kill (a set-user-id program) is waited for: Exec does not
 //     return before it ends, and the end of the lease does not stop it.
 //   - A host that was suspended, or guard, owner and commands frozen together, beyond the lease:

@@ -34,17 +34,51 @@ func setLimit(token string) {
 	_ = unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: limit, Max: limit})
 }
 
-// limited tells whether a process has that limit. The error is one of which cannotLook is true.
-func limited(pid int, limit uint64) (bool, error) {
+// setCommandLimit gives what this process starts from now on the limit of its command as well, as
+// the soft one: so it is known whose it is, also when it has changed its user. It does nothing
+// where the limit is not the one of setLimit.
+func setCommandLimit(token string, id uint64) {
+	var now unix.Rlimit
+	limit := limitOf(token)
+	if unix.Getrlimit(unix.RLIMIT_RTTIME, &now) == nil && now.Max == limit {
+		_ = unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: limit - id, Max: limit})
+	}
+}
+
+// limited tells whether a process has the limit of the guard with that token, and which command's.
+// 0 is none's. The error is one of which cannotLook is true.
+func limited(pid int, token string) (id uint64, is bool, _ error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
 	if cannotLook(err) {
-		return false, err
+		return 0, false, err
 	}
+	limit := limitOf(token)
 	for line := range strings.Lines(string(b)) {
-		if values, ok := strings.CutPrefix(line, "Max realtime timeout "); ok {
-			f := strings.Fields(values) // the soft one, the hard one, us
-			return len(f) > 1 && f[1] == strconv.FormatUint(limit, 10), nil
+		values, ok := strings.CutPrefix(line, "Max realtime timeout ")
+		f := strings.Fields(values) // the soft one, the hard one, us
+		if !ok || len(f) < 2 || f[1] != strconv.FormatUint(limit, 10) {
+			continue
 		}
+		if soft, err := strconv.ParseUint(f[0], 10, 64); err == nil && soft < limit {
+			id = limit - soft
+		}
+		return id, true, nil
 	}
-	return false, nil
+	return 0, false, nil
+}
+
+// commandOf tells whether a process is of the guard with that token, by its limit or its
+// environment, and of which command. 0 is none's, or one that cannot be told. The error is
+// errExecuting, or one of which cannotLook is true.
+func commandOf(pid int, token string) (id uint64, is bool, _ error) {
+	id, is, err := limited(pid, token)
+	if id != 0 || err != nil {
+		return id, is, err
+	}
+	mark, err := marker(pid)
+	if t, idText, ok := strings.Cut(mark, "/"); ok && t == token {
+		id, _ = strconv.ParseUint(idText, 10, 64)
+		return id, true, err
+	}
+	return 0, is, err
 }

@@ -69,6 +69,9 @@ func TestMain(m *testing.M) {
 	case "owner":
 		ownerMain()
 		return
+	case "told":
+		toldMain()
+		return
 	case "check":
 		fmt.Println(guard.CheckHost())
 		return

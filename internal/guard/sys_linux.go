@@ -355,7 +355,7 @@ func killMarked(all *census, dead string, match func(token string) bool, limit t
 			token, _, ok := strings.Cut(mark, "/")
 			ours := ok && match(token)
 			if !ours && dead != "" {
-				if ours, err = limited(s.PID, limitOf(dead)); err != nil {
+				if _, ours, err = limited(s.PID, dead); err != nil {
 					blind = err
 				}
 			}
@@ -435,15 +435,9 @@ func killLeftovers(all *census, guardPID int, token string, _ []int) (live []int
 		}
 		ours := s.Session == guardPID
 		if !ours && token != "" {
-			mark, err := marker(s.PID)
-			if err != nil {
+			var err error
+			if _, ours, err = commandOf(s.PID, token); err != nil {
 				blind = err
-			}
-			t, _, ok := strings.Cut(mark, "/")
-			if ours = ok && t == token; !ours {
-				if ours, err = limited(s.PID, limitOf(token)); err != nil {
-					blind = err
-				}
 			}
 		}
 		if ours {

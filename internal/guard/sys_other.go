@@ -56,7 +56,7 @@ func payloadFile(data []byte) (*os.File, error) {
 // Orphans go to process 1 here, so there are none to look for.
 func children() ([]int, error) { return nil, nil }
 
-func marker(int) (string, error) { return "", nil }
+func commandOf(int, string) (id uint64, is bool, _ error) { return 0, false, nil }
 
 func newToken() string { return rand.Text() }
 
@@ -75,6 +75,8 @@ func killMarked(*census, string, func(string) bool, time.Duration) (total int, _
 }
 
 func setLimit(string) {}
+
+func setCommandLimit(string, uint64) {}
 
 // killLeftovers kills the process groups that a dead guard left, and returns those still there.
 func killLeftovers(_ *census, _ int, _ string, groups []int) (live []int, _ error) {

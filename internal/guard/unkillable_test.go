@@ -1,0 +1,195 @@
+//go:build linux
+
+package guard_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/testkit"
+)
+
+// nobody is the user of an owner that is not to kill all that its commands start.
+const nobody = 65534
+
+// The lease of such an owner, renewed all the time.
+const shortLease, shortMargin = 4 * time.Second, 3 * time.Second
+
+// toldMain is an owner that does what it reads from standard input, and says how commands ended:
+//
+//	exec NAME COMMAND
+//	stop NAME
+//	session ID
+//	bind
+func toldMain() {
+	g := guard.New(guard.Config{StopTimeout: 200 * time.Millisecond, Adopt: true,
+		NoCgroups: os.Getenv(noCgroupsEnv) != "", LockFile: os.Getenv(lockEnv)})
+	ctx := context.Background()
+	go func() {
+		for {
+			_ = g.Run(ctx)
+		}
+	}()
+	var mu sync.Mutex
+	session, stops := "s1", map[string]func(){}
+	renew := func() { g.Lease(session, time.Now().Add(shortLease), shortMargin) }
+	renew()
+	go func() {
+		for range time.Tick(100 * time.Millisecond) {
+			mu.Lock()
+			renew()
+			mu.Unlock()
+		}
+	}()
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		what, rest, _ := strings.Cut(in.Text(), " ")
+		mu.Lock()
+		switch what {
+		case "exec":
+			name, command, _ := strings.Cut(rest, " ")
+			one, stop := context.WithCancel(ctx)
+			stops[name] = stop
+			spec := guard.Spec{Name: name, Command: command, Session: session}
+			go func() { fmt.Println(name, "ended:", g.Exec(one, spec)) }()
+		case "stop":
+			stops[rest]()
+		case "session":
+			g.Lease("", time.Time{}, 0)
+			session = rest
+			renew()
+		case "bind":
+			for g.BindLock() == "" {
+				time.Sleep(10 * time.Millisecond)
+			}
+			fmt.Println("bound")
+		}
+		mu.Unlock()
+	}
+	select {}
+}
+
+// told is such an owner, of the user nobody.
+type told struct {
+	*owner
+	t    *testing.T
+	in   io.Writer
+	dir  string // where that user may write
+	said chan string
+}
+
+func startTold(t *testing.T) *told {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	dir, err := os.MkdirTemp("", "unkillable")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	must(t, os.Chown(dir, nobody, nobody))
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil {
+		t.Skip(err)
+	}
+	program, err := os.ReadFile(setpriv)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "sudo"), program, 0o755))
+	must(t, os.Chmod(filepath.Join(dir, "sudo"), 0o755|os.ModeSetuid))
+
+	o := &told{t: t, dir: dir, said: make(chan string, 10),
+		owner: &owner{cmd: exec.Command("/proc/self/exe")}}
+	o.cmd.Env = append(os.Environ(), modeEnv+"=told", noCgroupsEnv+"=1",
+		lockEnv+"="+filepath.Join(dir, "lock"))
+	o.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	o.cmd.Stderr = os.Stderr
+	o.in, err = o.cmd.StdinPipe()
+	must(t, err)
+	out, err := o.cmd.StdoutPipe()
+	must(t, err)
+	must(t, o.cmd.Start())
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			o.said <- s.Text()
+		}
+	}()
+	t.Cleanup(func() { _ = o.cmd.Process.Kill(); _ = o.cmd.Wait() })
+	return o
+}
+
+// tell has it do something.
+func (o *told) tell(format string, args ...any) {
+	o.t.Helper()
+	_, err := fmt.Fprintf(o.in, format+"\n", args...)
+	must(o.t, err)
+}
+
+// asRoot is a command that runs in sh, as root, and leaves its process id in the file root.
+func (o *told) asRoot(before, command string) string {
+	return fmt.Sprintf("%s/sudo --reuid 0 --regid 0 --clear-groups %s sh -c 'echo $$ > %s/root; %s'",
+		o.dir, before, o.dir, command)
+}
+
+// root waits for that process.
+func (o *told) root() int { return pids(o.t, filepath.Join(o.dir, "root"), 1)[0] }
+
+// sleeps begins a command that sleeps, and returns its process id when it does.
+func (o *told) sleeps(name string) int {
+	o.t.Helper()
+	file := filepath.Join(o.dir, name)
+	o.tell("exec %s echo $$ > %s; exec sleep 1000", name, file)
+	return pids(o.t, file, 1)[0]
+}
+
+// hears waits for a line that begins so.
+func (o *told) hears(begin string) string {
+	o.t.Helper()
+	line := within(o.t, begin, o.said)
+	if !strings.HasPrefix(line, begin) {
+		o.t.Fatalf("it says %q, want %s", line, begin)
+	}
+	return line
+}
+
+// silent wants it to say nothing for so long.
+func (o *told) silent(limit time.Duration) {
+	o.t.Helper()
+	select {
+	case line := <-o.said:
+		o.t.Errorf("it says %q", line)
+	case <-time.After(limit):
+	}
+}
+
+// ends kills a process, and waits for its end.
+func (o *told) ends(pid int) {
+	o.t.Helper()
+	must(o.t, syscall.Kill(pid, syscall.SIGKILL))
+	testkit.Eventually(o.t, "its end", func() bool { return !running(pid) })
+}
+
+func TestTheEndOfOneCommandDoesNotWaitForAnUnkillableDaemonOfAnother(t *testing.T) {
+	o := startTold(t)
+	o.tell("exec a (%s &); sleep 1000; true", o.asRoot("setsid", "exec sleep 1000"))
+	daemon := o.root()
+	o.sleeps("b")
+	o.tell("stop b")
+	o.hears("b ended: ")
+	o.tell("stop a")
+	o.silent(500 * time.Millisecond)
+	if !running(daemon) {
+		t.Fatal("the daemon has ended: this test shows nothing")
+	}
+	o.ends(daemon)
+	o.hears("a ended: ")
+}
