@@ -46,6 +46,7 @@ type commandRunner struct {
 	cgroups *cgroups                                // nil: none
 	output  *output.Copier                          // nil: commands have this process's own
 	stood   stand
+	sweep   sweep
 }
 
 // stand is the last time for which this process stood still: it was frozen, or its host was
@@ -76,6 +77,8 @@ type run struct {
 	reason     Reason    // "" while it may run
 	killAt     time.Time // when stopping
 	killed     bool
+	sweepAt    time.Time // when to look for it everywhere, if it was killed and does not end
+	sweepPause time.Duration
 	termed     map[int]bool // processes outside the group that were asked to stop
 	output     *output.Run  // nil: this process's own
 }
@@ -191,6 +194,7 @@ func (cr *commandRunner) start(c command) {
 	attr := &syscall.ProcAttr{Env: cr.environ(c), Files: []uintptr{in.Fd(), stdout, stderr},
 		Sys: childAttr(cgroup)}
 	setCommandLimit(cr.token, c.ID)
+	defer setCommandLimit(cr.token, 0) // this process is of no command
 	pid, err := syscall.ForkExec(c.Argv[0], c.Argv, attr)
 	if err != nil && cgroup != nil {
 		cr.cgroups.remove(c.ID)
@@ -248,7 +252,10 @@ func (cr *commandRunner) stop(r *run, why Reason) {
 }
 
 func (cr *commandRunner) kill(r *run) {
-	r.killed = true
+	if !r.killed {
+		r.killed, r.sweepAt, r.sweepPause = true, time.Now().Add(sweepAfter), sweepPause
+		defer cr.emit(event{Kind: evKilled, ID: r.id})
+	}
 	if r.confined {
 		cr.cgroups.kill(r.id)
 	}
@@ -300,6 +307,7 @@ func (cr *commandRunner) enforce() {
 		return
 	}
 	now, leases := time.Now(), leaseStates()
+	var undead []uint64
 	for _, r := range cr.runs {
 		lease := leases(r.lease)
 		switch {
@@ -311,6 +319,14 @@ func (cr *commandRunner) enforce() {
 		if r.reason != "" && !r.killed && (lease.untilKill <= 0 || !now.Before(r.killAt)) {
 			cr.kill(r)
 		}
+		if r.killed && !now.Before(r.sweepAt) {
+			undead = append(undead, r.id)
+			r.sweepAt = now.Add(r.sweepPause)
+			r.sweepPause = min(2*r.sweepPause, mostSweepPause)
+		}
+	}
+	if len(undead) > 0 {
+		cr.sweep.begin(cr.token, undead)
 	}
 }
 
@@ -330,7 +346,7 @@ func (cr *commandRunner) settleEnded() {
 			}
 			r.groupGone = errors.Is(syscall.Kill(-r.pgid, probe), syscall.ESRCH)
 		}
-		if cr.confinedLeft(r) || !r.groupGone || left[id] {
+		if cr.confinedLeft(r) || !r.leaderGone || !r.groupGone || left[id] {
 			continue
 		}
 		if r.confined {
@@ -350,19 +366,20 @@ func (cr *commandRunner) settleEnded() {
 	}
 }
 
-// ending lists the commands whose leader has ended. Other processes of them may still run.
+// ending lists the commands whose leader has ended, or should have, for it was killed. Other
+// processes of them may still run.
 func (cr *commandRunner) ending() []uint64 {
 	var ids []uint64
 	for id, r := range cr.runs {
-		if r.leaderGone {
+		if r.leaderGone || r.killed {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// confinedLeft stops what is left in the cgroup of a run whose leader is gone, and tells whether
-// anything was.
+// confinedLeft stops what is left in the cgroup of a run that is ending, and tells whether anything
+// was.
 func (cr *commandRunner) confinedLeft(r *run) bool {
 	if !r.confined {
 		return false
@@ -431,7 +448,7 @@ func (cr *commandRunner) chaseStrays() map[uint64]bool {
 				left[id] = true
 			}
 			_ = syscall.Kill(pid, syscall.SIGKILL)
-		case !r.leaderGone:
+		case !r.leaderGone && !r.killed:
 			// Its command runs: it may keep its helpers.
 		case r.killed:
 			left[id] = true
@@ -468,7 +485,10 @@ func (cr *commandRunner) nextLook() time.Duration {
 		if r.leaderGone {
 			next = min(next, groupCheck)
 		}
-		if r.reason != "" && !r.killed {
+		switch {
+		case r.killed:
+			next = min(next, r.sweepAt.Sub(now))
+		case r.reason != "":
 			next = min(next, r.killAt.Sub(now))
 		}
 	}

@@ -23,8 +23,8 @@
 //     owner kills the rest, ends every running Exec with ErrLost once that is gone, and Run
 //     returns.
 //  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute
-//     until it has started), when the lease is about to end with work still running, or when Kill
-//     has waited in vain.
+//     until it has started), when the lease is about to end with work running that it has not
+//     killed, or when Kill has waited in vain. What was killed and does not die costs it nothing.
 //  7. A clean end of Run leaves no guard process, no zombie and no goroutine.
 //  8. What a dead guard and its dead owner left together is killed when the next guard process
 //     starts on the host, in the same process namespace, and has the right to see it. What has

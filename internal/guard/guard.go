@@ -358,9 +358,11 @@ type job struct {
 	began time.Time // when it was handed to the link
 	under uint64    // epoch of its lease
 	pid   int       // 0 until it has started; guarded by link.mu
-	done  chan struct{}
-	exit  event // valid when done is closed
-	lost  error // the cause, when the guard process died; valid when done is closed
+	// the guard process has killed it, and goes on doing so until it is gone; guarded by link.mu
+	killed bool
+	done   chan struct{}
+	exit   event // valid when done is closed
+	lost   error // the cause, when the guard process died; valid when done is closed
 }
 
 // over tells when the command ended, and how.

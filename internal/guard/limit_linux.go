@@ -35,8 +35,8 @@ func setLimit(token string) {
 }
 
 // setCommandLimit gives what this process starts from now on the limit of its command as well, as
-// the soft one: so it is known whose it is, also when it has changed its user. It does nothing
-// where the limit is not the one of setLimit.
+// the soft one: so it is known whose it is, also when it has changed its user. 0 is none's. It does
+// nothing where the limit is not the one of setLimit.
 func setCommandLimit(token string, id uint64) {
 	var now unix.Rlimit
 	limit := limitOf(token)

@@ -203,6 +203,10 @@ func (l *link) take(e event) {
 		if j := l.jobs[e.ID]; j != nil {
 			j.pid = e.PID
 		}
+	case evKilled:
+		if j := l.jobs[e.ID]; j != nil {
+			j.killed = true
+		}
 	case evExited:
 		l.worked = true
 		if j := l.jobs[e.ID]; j != nil {
@@ -257,12 +261,13 @@ func (l *link) idleWithin(limit time.Duration) bool {
 	return true
 }
 
-// startedBefore tells whether a command runs that began under a lease of an earlier epoch.
-func (l *link) startedBefore(epoch uint64) bool {
+// unkilled tells whether a command runs that began under a lease of an epoch before that one, and
+// that the guard process has not killed.
+func (l *link) unkilled(before uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, j := range l.jobs {
-		if j.pid != 0 && j.under < epoch {
+		if j.pid != 0 && !j.killed && j.under < before {
 			return true
 		}
 	}

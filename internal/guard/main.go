@@ -142,7 +142,7 @@ func readCommands(in *os.File) <-chan command {
 }
 
 // outbox writes events without ever holding up who puts them: a frozen owner reads nothing, and
-// its commands have to be stopped all the same. It grows by two events a command at most, and a
+// its commands have to be stopped all the same. It grows by three events a command at most, and a
 // frozen owner sends none; and by four a minute while output is lost.
 type outbox struct {
 	mu     sync.Mutex

@@ -9,7 +9,7 @@ import "time"
 
 // protocol is raised with every change of the messages below; the two sides compare it, because
 // Config.Argv may name another build.
-const protocol = 13
+const protocol = 14
 
 type commandKind uint8
 
@@ -50,6 +50,7 @@ const (
 	evPong
 	evLocked
 	evOutputLost
+	evKilled // SIGKILL was sent to all of a command
 )
 
 // event goes from the guard to the owner.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"sync"
@@ -177,13 +178,15 @@ func (g *Guard) unpublish(l *link) {
 	close(l.unlinked)
 }
 
-// overdue reports whether commands run although the time is over by which the guard must have
-// killed them, with a quarter of what was left for that to take effect gone as well.
+// overdue reports whether commands run that the guard has not killed although the time is over by
+// which it must have, with a quarter of what was left for that to take effect gone as well. One that
+// was killed and does not die is no fault of the guard's: it goes on with it, and another one could
+// do no more.
 func (g *Guard) overdue(l *link) bool {
 	g.mu.Lock()
 	now, before := g.lease, g.before
 	g.mu.Unlock()
-	return now.late() && len(l.started()) > 0 || before.late() && l.startedBefore(now.Epoch)
+	return now.late() && l.unkilled(math.MaxUint64) || before.late() && l.unkilled(now.Epoch)
 }
 
 // watch is one guard process seen by Run.

@@ -392,6 +392,19 @@ func killMarked(all *census, dead string, match func(token string) bool, limit t
 	}
 }
 
+// killCommands kills all that is left of commands of the guard with that token, one round. What it
+// could not look at is left for the next one.
+func killCommands(all *census, token string, ids []uint64) {
+	_, _ = all.round(func(s proc.Stat) {
+		if s.PID == os.Getpid() {
+			return
+		}
+		if id, _, _ := commandOf(s.PID, token); slices.Contains(ids, id) {
+			killExactly(s)
+		}
+	})
+}
+
 // roundsWithout is after how many rounds without any of them there is none: the ids of processes
 // begin anew at 32,768 as a rule, and a list that is read meanwhile may miss one.
 const roundsWithout = 2

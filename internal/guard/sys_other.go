@@ -74,6 +74,8 @@ func killMarked(*census, string, func(string) bool, time.Duration) (total int, _
 	return 0, nil
 }
 
+func killCommands(*census, string, []uint64) {}
+
 func setLimit(string) {}
 
 func setCommandLimit(string, uint64) {}

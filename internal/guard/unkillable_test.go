@@ -193,3 +193,39 @@ func TestTheEndOfOneCommandDoesNotWaitForAnUnkillableDaemonOfAnother(t *testing.
 	o.ends(daemon)
 	o.hears("a ended: ")
 }
+
+// Where a session ends before its time, the work under it ends with its lease, and what does not die
+// is no fault of the guard process: the work under the next session goes on.
+func TestAnUnkillableProcessOfAnEndedSessionCostsTheNextOneNothing(t *testing.T) {
+	o := startTold(t)
+	o.tell("exec a %s & wait", o.asRoot("", "exec sleep 1000"))
+	o.root()
+	o.sleeps("b")
+	o.tell("session s2")
+	o.hears("b ended: ")
+	c := o.sleeps("c")
+	// By then the lease of the first session is over.
+	o.silent(shortLease + 500*time.Millisecond)
+	if !running(c) {
+		t.Error("the work under the second session is gone")
+	}
+	o.ends(o.root())
+	o.hears("a ended: ")
+}
+
+// What an unkillable process has started does not become the guard's, and is found all the same.
+func TestWhatAnUnkillableProcessHasStartedIsKilledWithItsCommand(t *testing.T) {
+	o := startTold(t)
+	child := filepath.Join(o.dir, "child")
+	o.tell("exec a exec %s", o.asRoot("",
+		fmt.Sprintf("setpriv --reuid %d --regid %[1]d --clear-groups env -i setsid "+
+			"sleep 1000 & echo $! > %s; wait; exec sleep 1000", nobody, child)))
+	pid := pids(t, child, 1)[0]
+	o.tell("stop a")
+	testkit.Eventually(t, "the end of the child", func() bool { return !running(pid) })
+	o.silent(200 * time.Millisecond)
+	o.ends(o.root())
+	if line := o.hears("a ended: "); !strings.Contains(line, ": stopped: ") {
+		t.Errorf("it says %q, want that it was stopped", line)
+	}
+}

@@ -133,3 +133,24 @@ func TestWorkPastTheLeaseIsSeenTwiceBeforeTheGuardIsGivenUp(t *testing.T) {
 		t.Error("kept at the second look")
 	}
 }
+
+// Nor could the next one end it: a process that waits for a disk, one of another user, one that has
+// much memory to give back.
+func TestAGuardIsKeptThatHasKilledWhatDoesNotDie(t *testing.T) {
+	w := testWatch()
+	w.g.Lease("s1", time.Now(), 0)
+	j := w.l.start(command{Kind: cmdStart, Epoch: 1})
+	w.l.take(event{Kind: evStarted, ID: j.id, PID: 1})
+	w.l.take(event{Kind: evKilled, ID: j.id})
+	w.g.Lease("s2", time.Now(), 0)
+	for n := range pingEvery - 1 {
+		if err := w.look(n + 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := w.l.start(command{Kind: cmdStart, Epoch: 2})
+	w.l.take(event{Kind: evStarted, ID: other.id, PID: 2})
+	if _, err := w.look(1), w.look(2); err == nil {
+		t.Error("kept although it has not killed another one")
+	}
+}
