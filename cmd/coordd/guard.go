@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -54,11 +55,21 @@ const guardSlack = 10 * time.Second
 func guardChild(g *guard.Guard, stopTimeout time.Duration) supervisor.Child {
 	return supervisor.Child{Name: "guard", Gate: true, StopTimeout: stopTimeout + guardSlack,
 		Run: func(ctx context.Context) error {
-			if err := g.Run(ctx); err != nil {
-				return fmt.Errorf("the guard process: %w", err)
-			}
-			return nil
+			return guardEnd(g.Run(ctx))
 		}}
+}
+
+// guardEnd is the end of a child by what guard.Run returned. Where no command can run any more this
+// process gives up what it has: it would keep its items from everybody.
+func guardEnd(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("the guard process: %w", err)
+	if errors.Is(err, guard.ErrStuck) {
+		return supervisor.Escalate(err)
+	}
+	return err
 }
 
 // forwarder is the actor that calls forward with the newest value of a cell, now and after each

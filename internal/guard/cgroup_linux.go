@@ -143,6 +143,37 @@ func cgroupMembers(dir string) (pids []int, any bool) {
 	return pids, true
 }
 
+// killCgroups kills what is in the cgroup of a dead guard, and adds what lives there to left: the
+// commands by the names of their cgroups.
+func killCgroups(dir string, left remains) {
+	pids, any := cgroupMembers(dir)
+	if !any {
+		removeCgroup(dir)
+		return
+	}
+	killCgroup(dir)
+	known := false
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		id, err := strconv.ParseUint(e.Name(), 10, 64)
+		pids, any := cgroupMembers(filepath.Join(dir, e.Name()))
+		if err != nil || !e.IsDir() || !any {
+			continue
+		}
+		known = true
+		left.add(-int(id), id) // also where none of them is to be seen
+		for _, pid := range pids {
+			left.add(pid, id)
+		}
+	}
+	for _, pid := range pids {
+		left.add(pid, 0)
+	}
+	if !known {
+		left.add(0, 0)
+	}
+}
+
 // removeCgroup removes dir and what is below it, as far as no process is in there.
 func removeCgroup(dir string) {
 	entries, err := os.ReadDir(dir)

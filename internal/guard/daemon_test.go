@@ -49,13 +49,19 @@ func theEndOfOneCommandLeavesTheDaemonOfAnother(t *testing.T, cfg guard.Config) 
 	wantGone(t, all...)
 }
 
-// Not knowing whose it is, it ends what it cannot tell apart: that nothing of b is left matters
-// more. So it is under another's limit.
-func TestADaemonThatCannotBeToldApartEndsWithTheFirstCommand(t *testing.T) {
+// underALimit has an administrator's limit in the place of those by which commands are known.
+func underALimit(t *testing.T) {
+	t.Helper()
 	var old syscall.Rlimit
 	must(t, syscall.Getrlimit(unix.RLIMIT_RTTIME, &old))
 	must(t, syscall.Setrlimit(unix.RLIMIT_RTTIME, &syscall.Rlimit{Cur: 1 << 50, Max: old.Max}))
-	defer func() { must(t, syscall.Setrlimit(unix.RLIMIT_RTTIME, &old)) }()
+	t.Cleanup(func() { must(t, syscall.Setrlimit(unix.RLIMIT_RTTIME, &old)) })
+}
+
+// Not knowing whose it is, it ends what it cannot tell apart: that nothing of b is left matters
+// more. So it is under another's limit.
+func TestADaemonThatCannotBeToldApartEndsWithTheFirstCommand(t *testing.T) {
+	underALimit(t)
 	f := start(t, guard.Config{NoCgroups: true})
 	ended := f.exec(t.Context(), guard.Spec{Name: "a", Command: daemon(f.path("pids"))})
 	all := pids(t, f.path("pids"), 2)

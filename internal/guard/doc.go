@@ -21,7 +21,9 @@
 //  4. Nothing starts without a lease, and nothing is prolonged by the lease of another session.
 //  5. When the guard process dies, its commands' own processes die with it, by the kernel. The
 //     owner kills the rest, ends every running Exec with ErrLost once that is gone, and Run
-//     returns.
+//     returns. Where something does not die, 3 s later the Execs end that it cannot belong to, and
+//     Run returns: the others end during later ones, each when nothing of its command is left. If
+//     it may belong to any command, no Exec ends, and Run fails with ErrStuck after 45 s.
 //  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute
 //     until it has started), when the lease is about to end with work running that it has not
 //     killed, or when Kill has waited in vain. What was killed and does not die costs it nothing.
@@ -32,9 +34,10 @@
 //     were cgroups and it starts in the same.
 //  9. A command gets one SIGTERM for each order to end, with its group.
 //  10. LockID names a lock only when nothing runs any more that an earlier guard process with the
-//     same file had started, however that one and its owner ended. The guard process holds the
-//     lock, and not its owner: a killed owner's commands keep it from the next one until they are
-//     gone. When the lock is free at the start, LockID names it before Up is called, unless the
+//     same file had started, however that one and its owner ended; but for what an Exec of the
+//     same owner still waits for, which the lock file tells the next one. The guard process holds
+//     the lock, and not its owner: a killed owner's commands keep it from the next one until they
+//     are gone. When the lock is free at the start, LockID names it before Up is called, unless the
 //     look for what earlier ones have left takes more than 2 s, as where processes begin and end
 //     all the time: then it is gone on with, and LockID names the lock as soon as it has ended.
 //     Once BindLock has returned it, nothing starts under another. A guard process that is stopped

@@ -17,6 +17,11 @@ var (
 	// what Run returns then. The command has been killed and seen to be gone.
 	ErrLost = errors.New("the guard process died")
 
+	// ErrStuck is wrapped by what Run returns when it has waited for 45 s and cannot go on: for
+	// what a dead guard process has left and may be any command's, or for the lock of BindLock.
+	// Running Execs do not return, for what they started may be there still. End this process.
+	ErrStuck = errors.New("no command can run here any more")
+
 	// ErrNotUp is wrapped by what Exec returns when a command was not started because no guard
 	// process is up, and Spec.NoWait says that it is not to wait for one.
 	ErrNotUp = errors.New("no guard process is up")

@@ -118,6 +118,10 @@ type Guard struct {
 	bound   *os.File // see BindLock; nil: not bound
 	boundID string   // which file that is
 	cgroup  string   // of the guard process that is up
+	left    []*watch // dead guard processes of which something does not die
+	stuck   error    // what Run returns, if that is of no use any more
+
+	stuckAfter time.Duration
 
 	above, unwritten atomic.Uint64 // lines of output
 }
@@ -137,7 +141,8 @@ func New(cfg Config) *Guard {
 	if cfg.Stderr == nil {
 		cfg.Stderr = os.Stderr
 	}
-	return &Guard{cfg: cfg, up: make(chan struct{}), names: map[string]bool{}}
+	return &Guard{cfg: cfg, up: make(chan struct{}), names: map[string]bool{},
+		stuckAfter: stuckAfter}
 }
 
 // OutputLost counts the lines of commands' output that are missing, as the guard process has told:
@@ -172,11 +177,11 @@ func (g *Guard) Lease(session string, until time.Time, margin time.Duration) {
 }
 
 // LockID names the very file that the guard process which is up now has locked, by device, inode
-// and owner: whatever another guard process that had locked this file had started is gone then, and
-// no other one will get the lock before this one ends. It says nothing of those that had locked
-// another file, though it may have had the same path. It is empty while no lock is held, while no
-// guard process is up, and without a LockFile. A lock that was not free at the start is taken
-// within about 50 ms of becoming so.
+// and owner: whatever another guard process that had locked this file had started is gone then, but
+// for what an Exec of this Guard still waits for; and no other one will get the lock before this
+// one ends. It says nothing of those that had locked another file, though it may have had the same
+// path. It is empty while no lock is held, while no guard process is up, and without a LockFile. A
+// lock that was not free at the start is taken within about 50 ms of becoming so.
 func (g *Guard) LockID() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -355,6 +360,7 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 type job struct {
 	link  *link
 	id    uint64
+	name  string
 	began time.Time // when it was handed to the link
 	under uint64    // epoch of its lease
 	pid   int       // 0 until it has started; guarded by link.mu

@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -56,7 +57,8 @@ func (l *link) start(c command) *job {
 	}
 	l.nextID++
 	c.ID = l.nextID
-	j := &job{link: l, id: c.ID, began: time.Now(), under: c.Epoch, done: make(chan struct{})}
+	j := &job{link: l, id: c.ID, name: c.Name, began: time.Now(), under: c.Epoch,
+		done: make(chan struct{})}
 	l.jobs[j.id] = j
 	l.push(c)
 	return j
@@ -224,16 +226,30 @@ func (l *link) refuse() {
 	l.closed = true
 }
 
-// started counts the commands that run, and lists their process groups.
-func (l *link) started() (groups []int) {
+// started lists the process groups of the commands that run, with their ids.
+func (l *link) started() (groups map[int]uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	groups = map[int]uint64{}
 	for _, j := range l.jobs {
 		if j.pid != 0 {
-			groups = append(groups, j.pid)
+			groups[j.pid] = j.id
 		}
 	}
 	return groups
+}
+
+// names lists the commands that are left, or those of them that have these ids.
+func (l *link) names(ids map[uint64]bool) (names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range l.jobs {
+		if ids == nil || ids[j.id] {
+			names = append(names, j.name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // killAll has everything killed, and takes no more; what is queued will not start.
@@ -296,14 +312,17 @@ func (l *link) holds() (lockID string) {
 	return l.lockID
 }
 
-// fail ends every job that is left: call it when nothing of them is. No cause means that the guard
-// process ended as it was told to; then a job that has not started never will. The guard process
-// stood still for stood, if that is not zero.
-func (l *link) fail(cause error, stood stand) {
+// fail ends every job but those that are kept: call it when nothing of them is left. No cause means
+// that the guard process ended as it was told to; then a job that has not started never will. The
+// guard process stood still for stood, if that is not zero.
+func (l *link) fail(cause error, stood stand, keep map[uint64]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 	for id, j := range l.jobs {
+		if keep[id] {
+			continue
+		}
 		delete(l.jobs, id)
 		j.exit.tellStand(stood, j.began)
 		if cause == nil && j.pid == 0 {

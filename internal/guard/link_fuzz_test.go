@@ -45,7 +45,7 @@ func FuzzEvents(f *testing.F) {
 		jobs := []*job{l.start(command{Kind: cmdStart}), l.start(command{Kind: cmdStart})}
 		l.read()
 		r.Close() // lets the writer go if not everything was read
-		l.fail(nil, stand{})
+		l.fail(nil, stand{}, nil)
 		for _, j := range jobs {
 			<-j.done
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -28,8 +29,11 @@ const (
 	lockRefresh = time.Hour
 	// sweepLimit is how long what a dead guard left has to die in one round.
 	sweepLimit = 2 * time.Second
-	// maxToken is more than sign writes.
-	maxToken = 256
+	// keptEnv lists the tokens of dead guard processes of the same owner of which it waits itself
+	// for what does not die: see Guard.leave.
+	keptEnv = "COORDD_GUARD_KEPT"
+	// maxSigned is the most that sign writes: in bytes, for a dozen tokens.
+	maxSigned = 1024
 )
 
 // errLockHeld: another guard process runs for the same lock file.
@@ -68,7 +72,7 @@ func reserve(f *os.File) error {
 	if st, err := f.Stat(); err != nil || st.Size() > 0 {
 		return err
 	}
-	_, err := f.WriteAt(bytes.Repeat([]byte{'\n'}, maxToken), 0)
+	_, err := f.WriteAt(bytes.Repeat([]byte{'\n'}, maxSigned), 0)
 	return err
 }
 
@@ -107,8 +111,9 @@ type locker struct {
 	own   bool                    // nobody else is to find the file
 	file  atomic.Pointer[os.File] // not nil when the lock is held
 	clean atomic.Bool             // and nothing is left of what former holders had started
-	// token of the guard that held it before and did not end well; "" if none
-	previous string
+	// tokens of those that held it before and did not end well, the last one first
+	former []string
+	kept   []string // of those the ones whose leftovers the owner of this guard process waits for
 	// of this guard process, named as by a token; "" if not known
 	owner string
 	// process id of a holder that was killed for the lock; 0: none
@@ -119,12 +124,12 @@ type locker struct {
 // newLocker takes from the environment what spawn has put there.
 func newLocker() *locker {
 	l := &locker{path: os.Getenv(lockEnv), token: newToken(), own: os.Getenv(lockOwnEnv) != "",
-		owner: nameOf(os.Getppid(), "owner")}
+		owner: nameOf(os.Getppid(), "owner"), kept: strings.Fields(os.Getenv(keptEnv))}
 	if os.Getenv(lockOpenEnv) != "" {
 		syscall.CloseOnExec(lockFD)
 		l.open = os.NewFile(lockFD, l.path)
 	}
-	for _, name := range []string{lockEnv, lockOpenEnv, lockOwnEnv} {
+	for _, name := range []string{lockEnv, lockOpenEnv, lockOwnEnv, keptEnv} {
 		_ = os.Unsetenv(name)
 	}
 	return l
@@ -141,7 +146,8 @@ func fileID(f *os.File) string {
 }
 
 // try takes the lock if it is free and kills what dead guards left; it returns how many processes
-// that were. No error means that nothing runs any more that a former holder had started.
+// that were. No error means that nothing runs any more that a former holder had started, but for
+// what the owner of this guard process waits for itself: nothing at all where clean is true.
 func (l *locker) try() (swept int, _ error) {
 	if l.file.Load() == nil {
 		f, err := l.take()
@@ -151,7 +157,7 @@ func (l *locker) try() (swept int, _ error) {
 		if err != nil {
 			return 0, err
 		}
-		if l.previous, _, err = signature(f); err != nil {
+		if l.former, _, err = signature(f); err != nil {
 			if l.open == nil {
 				err = errors.Join(err, f.Close())
 			} else { // it is tried again
@@ -161,18 +167,33 @@ func (l *locker) try() (swept int, _ error) {
 		}
 		l.file.Store(f)
 	}
-	// The former holder is dead, or it would hold the lock: its token need not be looked into.
-	swept, err := killMarked(&l.left, l.previous, func(token string) bool {
-		return token == l.previous || tokenDead(token)
-	}, sweepLimit)
+	swept, kept, err := killMarked(&l.left, l.claim, slices.Concat(l.former, l.kept), sweepLimit)
 	if err != nil {
 		return swept, err
 	}
-	if err := l.sign(); err != nil {
+	var more []string
+	if kept {
+		l.left, more = census{}, l.kept // it is looked for anew
+	}
+	if err := l.sign(more...); err != nil {
 		return swept, fmt.Errorf("the next one could not tell whose processes these are: %w", err)
 	}
-	l.clean.Store(true)
+	l.clean.Store(!kept)
 	return swept, nil
+}
+
+// claim says what becomes of the processes of the guard that has that token. The former holders are
+// dead, or they would hold the lock: their tokens need not be looked into.
+func (l *locker) claim(token string) claim {
+	switch {
+	case slices.Contains(l.kept, token):
+		return kept
+	case slices.Contains(l.former, token):
+		return awaited
+	case tokenDead(token):
+		return awaited
+	}
+	return none
 }
 
 func (l *locker) take() (*os.File, error) {
@@ -198,19 +219,28 @@ func (l *locker) evict() {
 		}
 		defer f.Close()
 	}
-	token, owner, err := signature(f)
-	if pid := frozen(token); err == nil && pid != 0 && tokenDead(owner) {
-		signalExactly(pid, syscall.SIGKILL, func() bool { return frozen(token) == pid })
+	tokens, owner, err := signature(f)
+	if err != nil || len(tokens) == 0 {
+		return
+	}
+	if pid := frozen(tokens[0]); pid != 0 && tokenDead(owner) {
+		signalExactly(pid, syscall.SIGKILL, func() bool { return frozen(tokens[0]) == pid })
 		l.evicted = pid
 	}
 }
 
 // sign leaves this guard's token for the next one, which counts on it only if this one is killed,
-// and names its owner.
-func (l *locker) sign() error {
+// and names its owner; and the tokens of dead ones of which something is left.
+func (l *locker) sign(more ...string) error {
 	f, text := l.file.Load(), l.token+"\n"
-	if l.owner != "" {
+	if l.owner != "" || len(more) > 0 {
 		text += l.owner + "\n"
+	}
+	for _, token := range more {
+		text += token + "\n"
+	}
+	if len(text) > maxSigned {
+		return errors.New("more guard processes have left something than there is room for")
 	}
 	if _, err := f.WriteAt([]byte(text), 0); err != nil {
 		return err
@@ -219,21 +249,30 @@ func (l *locker) sign() error {
 }
 
 // signature is what sign wrote; the owner is empty when an older version did.
-func signature(f *os.File) (token, owner string, err error) {
-	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxToken))
+func signature(f *os.File) (tokens []string, owner string, err error) {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxSigned))
 	if err != nil {
-		return "", "", err
+		return nil, "", err
 	}
-	token, owner, _ = strings.Cut(strings.TrimSpace(string(b)), "\n")
-	return token, owner, nil
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if len(lines) > 1 {
+		owner = lines[1]
+		lines = slices.Delete(lines, 1, 2)
+	}
+	return slices.DeleteFunc(lines, func(token string) bool { return token == "" }), owner, nil
 }
 
-// keep goes on trying, tells once, and then keeps the file young. It never returns.
+// keep goes on trying until nothing is left, tells once that it has the lock, and then keeps the
+// file young. It never returns.
 func (l *locker) keep(locked bool, emit func(event)) {
-	for pause := lockRetry; !locked; {
+	for pause := lockRetry; !locked || !l.clean.Load(); {
+		if locked {
+			pause = sweepLimit
+		}
 		time.Sleep(pause)
 		swept, err := l.try()
 		switch {
+		case err == nil && locked:
 		case err == nil:
 			locked = true
 			emit(event{Kind: evLocked, Locked: true, LockID: fileID(l.file.Load()), Swept: swept,
@@ -277,10 +316,11 @@ func named(f *os.File, path string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(mine, there)
 }
 
-// tidy removes the file. Call it when every command is gone, at the end of the process. A process
-// that waits for this file finds that it has lost its name, and takes the next one.
+// tidy removes the file, unless the next one is to read there of whom something is left. Call it
+// when every command is gone, at the end of the process. A process that waits for this file finds
+// that it has lost its name, and takes the next one.
 func (l *locker) tidy() {
-	if f := l.file.Load(); f != nil && named(f, l.path) {
+	if f := l.file.Load(); f != nil && l.clean.Load() && named(f, l.path) {
 		_ = os.Remove(l.path)
 	}
 }

@@ -81,7 +81,7 @@ func Main(say func(ctx context.Context, words []byte) (forgotten bool)) int {
 		cr.output = copier
 	}
 	if lock.path == "" {
-		hello.Swept, _ = killMarked(&census{}, "", tokenDead, sweepLimit)
+		hello.Swept, _, _ = killMarked(&census{}, claimDead, nil, sweepLimit)
 	} else {
 		var err error
 		if hello.Swept, err = lock.try(); err == nil {

@@ -34,8 +34,9 @@ const (
 
 // Run keeps one guard process up until ctx ends, and then returns nil when it and every command are
 // gone. When the guard process dies or stops answering, Run kills what it left, ends the running
-// Execs with ErrLost, and returns an error that wraps ErrLost: call it again. It leaves no
-// goroutine. One Run at a time.
+// Execs with ErrLost, and returns an error that wraps ErrLost: call it again. An Exec whose
+// processes do not die ends during a later Run, when they are gone. An error that wraps ErrStuck
+// says that it is of no use to call Run again. It leaves no goroutine. One Run at a time.
 func (g *Guard) Run(ctx context.Context) error {
 	if err := g.cfg.Validate(); err != nil {
 		return err
@@ -44,7 +45,7 @@ func (g *Guard) Run(ctx context.Context) error {
 		return err
 	}
 	g.mu.Lock()
-	busy := g.running
+	busy, stuck := g.running, g.stuck
 	g.running = true
 	g.mu.Unlock()
 	if busy {
@@ -56,8 +57,11 @@ func (g *Guard) Run(ctx context.Context) error {
 		g.mu.Unlock()
 	}()
 
+	if stuck != nil {
+		return stuck
+	}
 	before, err := children()
-	adopt := g.cfg.Adopt && err == nil && len(before) == 0
+	adopt := g.cfg.Adopt && err == nil && (len(before) == 0 || g.hasAdopted())
 	if adopt {
 		if err := adoptOrphans(); err != nil {
 			return fmt.Errorf("guard: become subreaper: %w", err)
@@ -74,8 +78,10 @@ func (g *Guard) Run(ctx context.Context) error {
 	helpers.Go(l.read)
 	helpers.Go(func() { defer close(exited); _ = cmd.Wait() }) // its state is read below
 
-	w := watch{g: g, l: l, cmd: cmd, exited: exited, adopt: adopt}
+	w := &watch{g: g, l: l, cmd: cmd, exited: exited, adopt: adopt}
+	stopChase := g.beginChase(cmd.Process.Pid)
 	cause := w.until(ctx)
+	stopChase()
 
 	// The guard process is gone from here on. What it said last is still in the pipe; nobody else
 	// holds its other end, and should the impossible happen, this must not hang.
@@ -86,13 +92,24 @@ func (g *Guard) Run(ctx context.Context) error {
 	helpers.Wait()
 	_ = l.events.Close()
 	w.tellLosses()
-	w.clearAway()
-	l.fail(cause, w.both)
+	w.cause = cause
+	if err := w.clearAway(); err != nil {
+		return g.give(err)
+	}
 	if cause == nil {
+		g.awaitLeft()
 		g.unbind()
 		return nil
 	}
 	return fmt.Errorf("guard: %w: %w", ErrLost, cause)
+}
+
+// give makes err what Run returns from now on.
+func (g *Guard) give(err error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stuck = fmt.Errorf("guard: %w: %w", ErrStuck, err)
+	return g.stuck
 }
 
 // spawn starts the process, in a session of its own: the terminal's signals are for the owner.
@@ -121,6 +138,9 @@ func (g *Guard) spawn() (_ *exec.Cmd, _ *link, err error) {
 	}
 	if env := outputVariable(g.cfg.Output); env != "" {
 		cmd.Env = append(cmd.Env, env)
+	}
+	if kept := g.leftTokens(); kept != "" {
+		cmd.Env = append(cmd.Env, keptEnv+"="+kept)
 	}
 	if g.cfg.NoCgroups {
 		cmd.Env = append(cmd.Env, noCgroupsEnv+"=1")
@@ -179,9 +199,9 @@ func (g *Guard) unpublish(l *link) {
 }
 
 // overdue reports whether commands run that the guard has not killed although the time is over by
-// which it must have, with a quarter of what was left for that to take effect gone as well. One that
-// was killed and does not die is no fault of the guard's: it goes on with it, and another one could
-// do no more.
+// which it must have, with a quarter of what was left for that to take effect gone as well. One
+// that was killed and does not die is no fault of the guard's: it goes on with it, and another one
+// could do no more.
 func (g *Guard) overdue(l *link) bool {
 	g.mu.Lock()
 	now, before := g.lease, g.before
@@ -200,6 +220,9 @@ type watch struct {
 	adopt  bool   // all children of this process are of the guard process's making
 
 	unanswered, late int
+
+	cause error // why the guard process is gone, once it is; nil: it was told to end
+	all   census
 
 	looked time.Time // when this process looked last
 	stood  stand     // when this process stood still
@@ -355,53 +378,6 @@ func (w *watch) learnToken() {
 			}
 		default:
 			return
-		}
-	}
-}
-
-// errPassing says that a round of the census was not whole.
-var errPassing = errors.New("processes end before they can be looked at")
-
-// clearAway kills what the guard process left and returns when it is gone. It does not give up: a
-// command that ended in name only must not be started elsewhere.
-func (w *watch) clearAway() {
-	pause := time.Millisecond
-	warned := false
-	var all census
-	for begin := time.Now(); ; time.Sleep(pause) {
-		confined := false
-		live, blind := killLeftovers(&all, w.cmd.Process.Pid, w.token, w.l.started())
-		if w.cgroup != "" {
-			var pids []int
-			if pids, confined = cgroupMembers(w.cgroup); confined {
-				live = append(live, pids...)
-				killCgroup(w.cgroup)
-			} else {
-				removeCgroup(w.cgroup)
-			}
-		}
-		if w.adopt {
-			adopted, err := killAdopted()
-			live = append(live, adopted...)
-			if errors.Is(blind, errPassing) && len(adopted) == 0 {
-				blind = nil // whoever passes by is no descendant of the guard process
-			}
-			blind = errors.Join(blind, err)
-		}
-		if len(live) == 0 && !confined && blind == nil {
-			return
-		}
-		if !warned && time.Since(begin) > stopSlack {
-			warned = true
-			if blind != nil {
-				w.g.cfg.Logger.Error("processes-cannot-be-seen", "err", blind, "then",
-					"what the guard process left counts as running until it can be looked for")
-			} else {
-				w.g.cfg.Logger.Error("processes-will-not-die", "pids", live)
-			}
-		}
-		if pause = min(2*pause, time.Second); len(live) == 0 && errors.Is(blind, errPassing) {
-			pause = time.Millisecond
 		}
 	}
 }

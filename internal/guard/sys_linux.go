@@ -73,17 +73,21 @@ func adoptOrphans() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// killAdopted kills and reaps all children, of which none is anybody else's, one round, and returns
-// those that there were: what one of them has started may have become a child since they were
-// listed. None means that none of their descendants runs either: who loses its parent becomes a
-// child before that one can be reaped. The error is that of children.
-func killAdopted() (had []int, _ error) {
-	had, err := children()
-	for _, pid := range had {
+// killAdopted kills and reaps all children but that one, one round, of which none is anybody
+// else's, and calls had for each before: what one of them has started may have become a child since
+// they were listed. None means that none of their descendants runs either: who loses its parent
+// becomes a child before that one can be reaped. The error is that of children.
+func killAdopted(but int, had func(pid int)) error {
+	pids, err := children()
+	for _, pid := range pids {
+		if pid == but {
+			continue
+		}
+		had(pid)
 		_ = syscall.Kill(pid, syscall.SIGKILL) // the number is its own until it is reaped here
 		_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 	}
-	return had, err
+	return err
 }
 
 // payloadFile returns a file that reads as data. A file in memory and not a pipe: nobody must feed
@@ -317,21 +321,29 @@ func lookUp(token string) (_ proc.Stat, dead bool) {
 	return s, false
 }
 
-// killMarked kills every process whose marker, or cgroup, is of a guard that match accepts, except
-// this one and its parent, until none is left or the time is over. It returns how many it found,
-// and no error when none of them is left. What the guard with the token dead has left it knows by
-// its limit, too; "" is none's. It goes on with the rounds of a census for the same ones.
-func killMarked(all *census, dead string, match func(token string) bool, limit time.Duration) (
-	total int, _ error) {
+// killMarked kills every process whose marker, limit or cgroup is of a guard that is claimed,
+// except this one and its parent, until none is left that is awaited or the time is over. It
+// returns how many it found, whether some were kept, and no error when none that is awaited is
+// left. By their limit it knows what those guards have left whose tokens are given. It goes on with
+// the rounds of a census for the same ones.
+func killMarked(all *census, claims func(token string) claim, tokens []string,
+	limit time.Duration) (total int, keeps bool, _ error) {
 	if err := seesItself(); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	found := map[int]bool{}
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		live := 0
+		count := func(what claim, n int) {
+			if what == awaited {
+				live += n
+			}
+			keeps = keeps || what == kept
+		}
 		dirs, blind := cgroupsOf()
 		for token, dir := range dirs {
-			if !match(token) {
+			what := claims(token)
+			if what == none {
 				continue
 			}
 			pids, any := cgroupMembers(dir)
@@ -339,7 +351,7 @@ func killMarked(all *census, dead string, match func(token string) bool, limit t
 				found[pid] = true
 			}
 			if any {
-				live += max(1, len(pids))
+				count(what, max(1, len(pids)))
 				killCgroup(dir)
 			}
 			removeCgroup(dir)
@@ -352,30 +364,36 @@ func killMarked(all *census, dead string, match func(token string) bool, limit t
 			if err != nil {
 				blind = err
 			}
-			token, _, ok := strings.Cut(mark, "/")
-			ours := ok && match(token)
-			if !ours && dead != "" {
-				if _, ours, err = limited(s.PID, dead); err != nil {
+			what := none
+			if token, _, ok := strings.Cut(mark, "/"); ok {
+				what = claims(token)
+			}
+			for _, token := range tokens {
+				_, is, err := limited(s.PID, token)
+				if err != nil {
 					blind = err
 				}
+				if is {
+					what = max(what, claims(token))
+				}
 			}
-			if !ours {
+			if what == none {
 				return
 			}
-			live++
+			count(what, 1)
 			found[s.PID] = true
 			killExactly(s)
 		})
 		switch {
 		case err != nil && !cannotLook(err):
-			return len(found), nil // nothing can be seen here at all
+			return len(found), keeps, nil // nothing can be seen here at all
 		case err != nil:
 			blind = err
 		}
 		if live > 0 || blind != nil {
 			all.found()
 		} else if all.none(whole, roundsWithout) {
-			return len(found), nil
+			return len(found), keeps, nil
 		}
 		if !whole && blind == nil {
 			blind = errPassing
@@ -384,10 +402,11 @@ func killMarked(all *census, dead string, match func(token string) bool, limit t
 		case live == 0 && blind == nil:
 		case time.Now().Before(deadline):
 		case live == 0:
-			return len(found),
+			return len(found), keeps,
 				fmt.Errorf("whether dead guards left processes cannot be looked up: %w", blind)
 		default:
-			return len(found), fmt.Errorf("%d processes that dead guards left do not die", live)
+			return len(found), keeps,
+				fmt.Errorf("%d processes that dead guards left do not die", live)
 		}
 	}
 }
@@ -436,35 +455,37 @@ func signalExactly(pid int, sig syscall.Signal, still func() bool) {
 	}
 }
 
-// killLeftovers kills what a dead guard left, one round, and returns the ids of those seen alive.
-// They are known by the guard's session, or, when they left it, by its token and its limit. By
-// these and not by the process groups: the owner may have been frozen since the guard died, and the
-// numbers of empty groups may have passed to others. The error, errPassing or one of which
-// cannotLook is true, says that there may be more.
-func killLeftovers(all *census, guardPID int, token string, _ []int) (live []int, blind error) {
+// killLeftovers kills what a dead guard left, one round, and adds those seen alive to left, each
+// with its command if that can be told. They are known by the guard's session, or, when they left
+// it, by its token and its limit. By these and not by the process groups: the owner may have been
+// frozen since the guard died, and the numbers of empty groups may have passed to others. The
+// error, errPassing or one of which cannotLook is true, says that there may be more.
+func killLeftovers(all *census, guardPID int, token string, _ map[int]uint64, left remains) (
+	blind error) {
+	found := false
 	whole, err := all.round(func(s proc.Stat) {
 		if s.PID == guardPID || s.PID == os.Getpid() {
 			return
 		}
-		ours := s.Session == guardPID
-		if !ours && token != "" {
-			var err error
-			if _, ours, err = commandOf(s.PID, token); err != nil {
+		id, ours, err := uint64(0), false, error(nil)
+		if token != "" {
+			if id, ours, err = commandOf(s.PID, token); err != nil {
 				blind = err
 			}
 		}
-		if ours {
-			live = append(live, s.PID)
+		if ours || s.Session == guardPID {
+			found = true
+			left.add(s.PID, id)
 			killExactly(s)
 		}
 	})
 	if cannotLook(err) {
 		blind = err
 	}
-	if len(live) > 0 || blind != nil {
+	if found || blind != nil {
 		all.found()
 	} else if err == nil && !all.none(whole, 1) {
 		blind = errPassing
 	}
-	return live, blind
+	return blind
 }

@@ -22,8 +22,8 @@ func settle() error { return nil }
 func childAttr(*os.File) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // Orphans go to process 1 here.
-func adoptOrphans() error         { return nil }
-func killAdopted() ([]int, error) { return nil, nil }
+func adoptOrphans() error              { return nil }
+func killAdopted(int, func(int)) error { return nil }
 
 // signalExactly sends to pid if it is still what still says.
 func signalExactly(pid int, sig syscall.Signal, still func() bool) {
@@ -70,8 +70,9 @@ type census struct{}
 
 func frozen(string) int { return 0 }
 
-func killMarked(*census, string, func(string) bool, time.Duration) (total int, _ error) {
-	return 0, nil
+func killMarked(*census, func(string) claim, []string, time.Duration) (
+	total int, keeps bool, _ error) {
+	return 0, false, nil
 }
 
 func killCommands(*census, string, []uint64) {}
@@ -80,12 +81,13 @@ func setLimit(string) {}
 
 func setCommandLimit(string, uint64) {}
 
-// killLeftovers kills the process groups that a dead guard left, and returns those still there.
-func killLeftovers(_ *census, _ int, _ string, groups []int) (live []int, _ error) {
-	for _, g := range groups {
+// killLeftovers kills the process groups that a dead guard left, and adds those still there to
+// left.
+func killLeftovers(_ *census, _ int, _ string, groups map[int]uint64, left remains) error {
+	for g, id := range groups {
 		if syscall.Kill(-g, syscall.SIGKILL) == nil {
-			live = append(live, g)
+			left.add(g, id)
 		}
 	}
-	return live, nil
+	return nil
 }

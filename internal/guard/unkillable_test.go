@@ -5,6 +5,7 @@ package guard_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,10 +36,14 @@ const shortLease, shortMargin = 4 * time.Second, 3 * time.Second
 func toldMain() {
 	g := guard.New(guard.Config{StopTimeout: 200 * time.Millisecond, Adopt: true,
 		NoCgroups: os.Getenv(noCgroupsEnv) != "", LockFile: os.Getenv(lockEnv)})
+	g.StuckAfter(4 * time.Second)
 	ctx := context.Background()
 	go func() {
 		for {
-			_ = g.Run(ctx)
+			if err := g.Run(ctx); errors.Is(err, guard.ErrStuck) {
+				fmt.Println("stuck:", err)
+				return
+			}
 		}
 	}()
 	var mu sync.Mutex
@@ -106,6 +111,12 @@ func startTold(t *testing.T) *told {
 	must(t, os.WriteFile(filepath.Join(dir, "sudo"), program, 0o755))
 	must(t, os.Chmod(filepath.Join(dir, "sudo"), 0o755|os.ModeSetuid))
 
+	return startToldIn(t, dir)
+}
+
+// startToldIn starts a successor where one before has been.
+func startToldIn(t *testing.T, dir string) *told {
+	t.Helper()
 	o := &told{t: t, dir: dir, said: make(chan string, 10),
 		owner: &owner{cmd: exec.Command("/proc/self/exe")}}
 	o.cmd.Env = append(os.Environ(), modeEnv+"=told", noCgroupsEnv+"=1",
@@ -113,8 +124,9 @@ func startTold(t *testing.T) *told {
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	o.cmd.Stderr = os.Stderr
-	o.in, err = o.cmd.StdinPipe()
+	in, err := o.cmd.StdinPipe()
 	must(t, err)
+	o.in = in
 	out, err := o.cmd.StdoutPipe()
 	must(t, err)
 	must(t, o.cmd.Start())
@@ -134,10 +146,11 @@ func (o *told) tell(format string, args ...any) {
 	must(o.t, err)
 }
 
-// asRoot is a command that runs in sh, as root, and leaves its process id in the file root.
+// asRoot is a command that runs in sh, as root, and leaves its process id in the file root. Its
+// environment does not say whose it is: the guards of other tests, root's, would end it.
 func (o *told) asRoot(before, command string) string {
-	return fmt.Sprintf("%s/sudo --reuid 0 --regid 0 --clear-groups %s sh -c 'echo $$ > %s/root; %s'",
-		o.dir, before, o.dir, command)
+	return fmt.Sprintf("%s/sudo --reuid 0 --regid 0 --clear-groups env -i PATH=\"$PATH\" "+
+		"%s sh -c 'echo $$ > %s/root; %s'", o.dir, before, o.dir, command)
 }
 
 // root waits for that process.
@@ -194,8 +207,8 @@ func TestTheEndOfOneCommandDoesNotWaitForAnUnkillableDaemonOfAnother(t *testing.
 	o.hears("a ended: ")
 }
 
-// Where a session ends before its time, the work under it ends with its lease, and what does not die
-// is no fault of the guard process: the work under the next session goes on.
+// Where a session ends before its time, the work under it ends with its lease, and what does not
+// die is no fault of the guard process: the work under the next session goes on.
 func TestAnUnkillableProcessOfAnEndedSessionCostsTheNextOneNothing(t *testing.T) {
 	o := startTold(t)
 	o.tell("exec a %s & wait", o.asRoot("", "exec sleep 1000"))
@@ -227,5 +240,78 @@ func TestWhatAnUnkillableProcessHasStartedIsKilledWithItsCommand(t *testing.T) {
 	o.ends(o.root())
 	if line := o.hears("a ended: "); !strings.Contains(line, ": stopped: ") {
 		t.Errorf("it says %q, want that it was stopped", line)
+	}
+}
+
+// When the guard process is killed, the items wait that have something left, and no others.
+func TestWhatADeadGuardLeftThatDoesNotDieHoldsUpItsOwnItemOnly(t *testing.T) {
+	o := startTold(t)
+	b := o.sleeps("b")
+	o.tell("bind")
+	o.hears("bound")
+	o.tell("exec a %s & wait", o.asRoot("setsid", "exec sleep 1000"))
+	left := o.root()
+	for range 2 { // the next guard process, too
+		must(t, syscall.Kill(parent(t, b), syscall.SIGKILL))
+		o.hears("b ended: ")
+		if !running(left) {
+			t.Fatal("what was left is gone: this test shows nothing")
+		}
+		must(t, os.Remove(filepath.Join(o.dir, "b")))
+		b = o.sleeps("b")
+	}
+	o.tell("stop a")
+	o.silent(500 * time.Millisecond)
+	o.ends(left)
+	o.hears("a ended: ")
+	a := o.sleeps("a") // its item goes on
+	wantRunning(t, a, b)
+}
+
+// Nobody has told the successor of what the guard process before the last one has left, but the
+// lock file.
+func TestTheLockIsNotHadBeforeWhatAnEarlierGuardLeftIsGone(t *testing.T) {
+	o := startTold(t)
+	b := o.sleeps("b")
+	o.tell("bind")
+	o.hears("bound")
+	o.tell("exec a %s & wait", o.asRoot("setsid", "exec sleep 1000"))
+	left := o.root()
+	must(t, syscall.Kill(parent(t, b), syscall.SIGKILL))
+	o.hears("b ended: ")
+	second := parent(t, o.sleeps("c"))
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		for _, pid := range []int{o.cmd.Process.Pid, second} {
+			must(t, syscall.Kill(pid, sig))
+		}
+	}
+	next := startToldIn(t, o.dir)
+	next.tell("bind")
+	next.silent(time.Second)
+	next.ends(left)
+	next.hears("bound")
+}
+
+// Whose it is cannot be told under another's limit: then no item's work is said to have ended.
+func TestWhatADeadGuardLeftThatDoesNotDieAndMayBeAnyonesEndsItsOwner(t *testing.T) {
+	underALimit(t)
+	o := startTold(t)
+	o.tell("exec a %s & wait", o.asRoot("setsid", "exec sleep 1000"))
+	left := o.root()
+	b := o.sleeps("b")
+	must(t, syscall.Kill(parent(t, b), syscall.SIGKILL))
+	if line := o.hears("stuck: "); !strings.Contains(line, fmt.Sprint(left)) {
+		t.Errorf("it says %q, want process %d", line, left)
+	}
+	o.silent(100 * time.Millisecond)
+	wantRunning(t, left)
+}
+
+func wantRunning(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		if !running(pid) {
+			t.Errorf("process %d is gone", pid)
+		}
 	}
 }
