@@ -40,8 +40,9 @@
 //     are gone. When the lock is free at the start, LockID names it before Up is called, unless the
 //     look for what earlier ones have left takes more than 2 s, as where processes begin and end
 //     all the time: then it is gone on with, and LockID names the lock as soon as it has ended.
-//     Once BindLock has returned it, nothing starts under another. A guard process that is stopped
-//     (SIGSTOP) and whose owner is dead does not keep it: the next one kills it.
+//     Once BindLock has returned it, nothing starts under another; if it cannot be had for 45 s,
+//     Run fails with ErrStuck. A guard process that is stopped (SIGSTOP) and whose owner is dead
+//     does not keep it: the next one kills it.
 //  11. When the owner died, nothing of its commands is left and no successor is present at the
 //     LockFile, the guard process says the owner's Goodbye: once, as long as its Limit allows, and
 //     never for an owner that lives, frozen or not, or that ended by itself.

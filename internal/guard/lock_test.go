@@ -4,6 +4,7 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -155,6 +156,27 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 				t.Errorf("the lock file after a clean end: %v, want none", err)
 			}
 		})
+	}
+}
+
+func TestABoundGuardThatCannotHaveItsLockEndsItsRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	f, ran := startMortal(t, guard.Config{LockFile: file})
+	f.g.StuckAfter(300 * time.Millisecond)
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
+		"; exec sleep 1000"})
+	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
+	testkit.Eventually(t, "the lock", func() bool { return f.g.BindLock() != "" })
+	other, err := os.OpenFile(file, os.O_RDWR, 0)
+	must(t, err)
+	defer other.Close()
+	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
+	within(t, "the end", ended)
+	within(t, "the end of Run", ran)
+	must(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+	if err := within(t, "the end of the next Run", f.run(t.Context())); !errors.Is(err,
+		guard.ErrStuck) {
+		t.Errorf("got %v, want %v", err, guard.ErrStuck)
 	}
 }
 

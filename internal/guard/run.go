@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -209,6 +210,15 @@ func (g *Guard) overdue(l *link) bool {
 	return now.late() && l.unkilled(math.MaxUint64) || before.late() && l.unkilled(now.Epoch)
 }
 
+// awaitsLock tells whether nothing may start because the guard process does not hold the lock that
+// others were told of.
+func (g *Guard) awaitsLock(l *link) bool {
+	g.mu.Lock()
+	bound := g.boundID
+	g.mu.Unlock()
+	return bound != "" && l.holds() != bound
+}
+
 // watch is one guard process seen by Run.
 type watch struct {
 	g      *Guard
@@ -219,7 +229,9 @@ type watch struct {
 	cgroup string // directory of its cgroup; empty: none
 	adopt  bool   // all children of this process are of the guard process's making
 
-	unanswered, late int
+	unanswered, late, unlocked int
+
+	lockErr string // why it did not have its lock when it started; empty: another one held it
 
 	cause error // why the guard process is gone, once it is; nil: it was told to end
 	all   census
@@ -331,6 +343,14 @@ func (w *watch) look(n int) error {
 		}
 		return errors.New("it has not stopped the work in time for the end of the lease")
 	}
+	// By looks and not by time: see pingEvery.
+	if w.unlocked++; w.token == "" || !w.g.awaitsLock(w.l) {
+		w.unlocked = 0
+	}
+	if time.Duration(w.unlocked)*watchEvery > w.g.stuckAfter {
+		return fmt.Errorf("%w: for %v it could not have the lock under which alone anything may start"+
+			" (%s)", ErrStuck, w.g.stuckAfter, cmp.Or(w.lockErr, errLockHeld.Error()))
+	}
 	patience, what := silentAfter, "answered"
 	if w.token == "" {
 		patience, what = startWithin, "started"
@@ -348,7 +368,9 @@ func (w *watch) look(n int) error {
 }
 
 // hello takes in that the guard process has started: from now on it has silentAfter for an answer.
-func (w *watch) hello(e event) { w.token, w.cgroup, w.unanswered = e.Token, e.Cgroup, 0 }
+func (w *watch) hello(e event) {
+	w.token, w.cgroup, w.lockErr, w.unanswered = e.Token, e.Cgroup, e.Err, 0
+}
 
 func (w *watch) kill() { w.l.destroy() }
 
