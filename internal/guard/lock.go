@@ -108,6 +108,7 @@ type locker struct {
 	path, token string
 	// the file to lock, whatever has its name by now; nil: the one that has the name
 	open  *os.File
+	bound bool                    // and the owner of this guard process has had its lock before
 	own   bool                    // nobody else is to find the file
 	file  atomic.Pointer[os.File] // not nil when the lock is held
 	clean atomic.Bool             // and nothing is left of what former holders had started
@@ -127,7 +128,7 @@ func newLocker() *locker {
 		owner: nameOf(os.Getppid(), "owner"), kept: strings.Fields(os.Getenv(keptEnv))}
 	if os.Getenv(lockOpenEnv) != "" {
 		syscall.CloseOnExec(lockFD)
-		l.open = os.NewFile(lockFD, l.path)
+		l.open, l.bound = os.NewFile(lockFD, l.path), true
 	}
 	for _, name := range []string{lockEnv, lockOpenEnv, lockOwnEnv, keptEnv} {
 		_ = os.Unsetenv(name)
@@ -183,17 +184,21 @@ func (l *locker) try() (swept int, _ error) {
 }
 
 // claim says what becomes of the processes of the guard that has that token. The former holders are
-// dead, or they would hold the lock: their tokens need not be looked into.
+// dead, or they would hold the lock: their tokens need not be looked into. Other dead guards may
+// have had this file without its lock, until the owner of this one had the lock; those after that
+// are other members'.
 func (l *locker) claim(token string) claim {
 	switch {
 	case slices.Contains(l.kept, token):
 		return kept
 	case slices.Contains(l.former, token):
 		return awaited
-	case tokenDead(token):
-		return awaited
+	case !tokenDead(token):
+		return none
+	case l.bound:
+		return bystander
 	}
-	return none
+	return awaited
 }
 
 func (l *locker) take() (*os.File, error) {

@@ -97,6 +97,41 @@ func TestALockThatCannotBeSignedSaysNothing(t *testing.T) {
 	}
 }
 
+// As one that waits for a disk. It comes back here as soon as it is killed.
+func TestWhatDoesNotDieOfAnothersDeadGuardKeepsNoBoundLock(t *testing.T) {
+	dead := exec.Command("true")
+	if err := dead.Start(); err != nil {
+		t.Fatal(err)
+	}
+	token := nameOf(dead.Process.Pid, "another")
+	if err := dead.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	left := exec.Command("sh", "-c", "while :; do "+markerEnv+"="+token+"/1 sleep 1000; done")
+	left.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(-left.Process.Pid, syscall.SIGKILL); _ = left.Wait() }()
+	for _, bound := range []bool{false, true} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "lock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		l := &locker{token: newToken(), open: f, bound: bound}
+		var had error
+		if bound {
+			_, had = trySoLong(l)
+		} else {
+			_, had = l.try()
+		}
+		if (had == nil) != bound {
+			t.Errorf("bound before %v: %v", bound, had)
+		}
+	}
+}
+
 // /proc calls such a process a zombie, and shows its environment only to who asks for its other
 // threads.
 func TestAProcessWithoutItsFirstThreadIsFound(t *testing.T) {
