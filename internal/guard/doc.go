@@ -72,8 +72,9 @@
 //     container engine), or that may do so itself, as root may, is no part of the command any more.
 //   - Without cgroups, under such a limit, 8 holds for what has kept its environment: elsewhere all
 //     commands have a limit of many thousand years there, by which they are known.
-//   - A process that this user may not kill (a set-user-id program) is waited for: Exec does not
-//     return before it ends, and the end of the lease does not stop it.
+//   - A process that this user may not kill (a set-user-id program), or that the kernel does not
+//     let end (state D), is waited for: Exec does not return before it ends, and the end of the
+//     lease does not stop it.
 //   - A host that was suspended, or guard, owner and commands frozen together, beyond the lease:
 //     the commands run for up to 50 ms after they wake, until the guard has looked at the clocks.
 //     Fencing tokens are for that.
