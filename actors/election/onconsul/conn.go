@@ -423,12 +423,14 @@ func (c *Conn) setLeading(b *backend, yes bool) {
 	defer c.mu.Unlock()
 	if yes {
 		c.leading[b] = true
+		delete(c.denied, b) // it was another leadership's
 	} else {
 		delete(c.leading, b)
 	}
 }
 
 // close ends the session, unless one of its leaders has not released: then it is left to expire.
+// One that has been denied to release has stopped.
 // broken is why nobody renews it any more; nil: it was asked for.
 func (c *Conn) close(broken error) (left bool) {
 	now := c.contact.Get()
@@ -438,9 +440,7 @@ func (c *Conn) close(broken error) (left bool) {
 	}
 	// A candidate that has resigned counts as a leader until its release is written.
 	c.settle()
-	c.mu.Lock()
-	leading := len(c.leading)
-	c.mu.Unlock()
+	leading := c.leadersStill()
 	if leading > 0 && !mutations.Broken("closed-while-led") {
 		c.log.Error("session-left-to-expire", "session", now.Session, "leading", leading)
 		return true

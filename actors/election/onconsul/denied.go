@@ -20,29 +20,40 @@ var errHeldInVain = fmt.Errorf("%w: it was destroyed here: Consul's rules deny t
 	"end its leaderships and candidacies, which are over; give the token key:write below the "+
 	"prefix", store.ErrSessionGone)
 
-// noteGivingUp takes in what came of giving up the leadership or the candidacy of b. Its duty has
-// ended.
-func (c *Conn) noteGivingUp(b *backend, err error) {
+// noteGivingUp takes in what came of giving up the leadership or the candidacy that b has in a
+// session. Its duty has ended.
+func (c *Conn) noteGivingUp(b *backend, session string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch since := c.denied[b]; {
 	case err == nil:
 		delete(c.denied, b)
-	case errors.Is(err, store.ErrDenied) && since.IsZero():
+	case errors.Is(err, store.ErrDenied) && since.IsZero() && c.liveSession == session:
 		c.denied[b] = time.Now()
 	}
+}
+
+// leadersStill counts the leaders of the session, but for those that are denied to give that up:
+// they have stopped.
+func (c *Conn) leadersStill() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for b := range c.leading {
+		if c.denied[b].IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // isHeldInVain tells whether the rules have denied for a lease that something of the session is
 // given up, and it leads nowhere else.
 func (c *Conn) isHeldInVain(now messages.Session) bool {
+	if c.leadersStill() > 0 {
+		return false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for b := range c.leading {
-		if c.denied[b].IsZero() {
-			return false
-		}
-	}
 	for _, since := range c.denied {
 		if time.Since(since) >= now.Lease.TTL {
 			return true

@@ -10,9 +10,11 @@ import (
 )
 
 // Depart resigns for a candidate whose process has died. It deletes the leadership of the election
-// if session has it, and the record of that leader, and then destroys the session in any case. So
-// the next candidate leads at once. All duties must have ended. prefix is Config.Prefix. Depart
-// tries until ctx ends. It tells whether the session led.
+// if session has it, and the record of that leader; if nobody leads, the records of the session's
+// candidates, 63 at the most. Then it destroys the session in any case. So the next candidate leads
+// at once. Where Consul's rules deny the deletions, it leads after the lock-delay, and the error
+// says so. All duties must have ended. prefix is Config.Prefix. Depart tries until ctx ends. It
+// tells whether the session led.
 func Depart(ctx context.Context, client *api.Client, prefix, name, session string) (led bool,
 	err error) {
 	s, err := store.New(store.Config{Client: client})
@@ -23,10 +25,14 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 		prefix = DefaultPrefix
 	}
 	k := keysOf(prefix, name)
+	var denied error // to wait for other rules would keep the session alive
 	for tries := 0; ; tries++ {
 		err = s.Retry(ctx, "departure", func(ctx context.Context) error {
 			gave, err := k.depart(ctx, s, session)
 			led = led || gave
+			if errors.Is(err, store.ErrDenied) {
+				denied, err = err, nil
+			}
 			return err
 		})
 		if !errors.Is(err, store.ErrRefused) {
@@ -40,7 +46,7 @@ func Depart(ctx context.Context, client *api.Client, prefix, name, session strin
 		return led, err
 	}
 	// In any case: what could not be given up is free after the lock-delay then.
-	return led, errors.Join(err, s.Retry(ctx, "departure", func(ctx context.Context) error {
+	return led, errors.Join(err, denied, s.Retry(ctx, "departure", func(ctx context.Context) error {
 		return s.DestroySession(ctx, session)
 	}))
 }

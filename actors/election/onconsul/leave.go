@@ -12,8 +12,9 @@ import (
 )
 
 func (b *backend) Release(ctx context.Context) error {
-	record, err := b.release(ctx, b.candidacy())
-	b.conn.noteGivingUp(b, err)
+	m := b.candidacy()
+	record, err := b.release(ctx, m)
+	b.conn.noteGivingUp(b, m.session, err)
 	if err != nil {
 		return err
 	}
@@ -99,16 +100,16 @@ func (b *backend) Leave(ctx context.Context) error {
 	b.mu.Lock()
 	b.token = 0
 	b.mu.Unlock()
+	b.conn.noteGivingUp(b, m.session, err)
 	if err == nil {
 		b.conn.setLeading(b, false)
 		return nil
 	}
 	// The connection tries again in the background. The session is shared and stays alive, so
 	// nothing else would remove the record.
-	b.conn.noteGivingUp(b, err)
 	b.conn.later(func(ctx context.Context) error {
 		err := b.leave(ctx, m)
-		b.conn.noteGivingUp(b, err)
+		b.conn.noteGivingUp(b, m.session, err)
 		if err != nil {
 			return err
 		}
