@@ -38,9 +38,6 @@ type backend struct {
 	// the token of the leader that was seen last.
 	vacantSince time.Time
 	lastToken   int64
-	// deniedSince is when ZooKeeper has first denied what ends the candidacy, or its leadership;
-	// zero: it has not.
-	deniedSince time.Time
 	// prepared is for the next take; nil: that reads what it needs.
 	prepared *preparation
 	// delayedUntil is until when a lock-delay lasts, as of the last look at the term; zero: none is

@@ -51,7 +51,7 @@ type Conn struct {
 	readings      atomic.Uint64
 	mu            sync.Mutex
 	sharedWatches map[string]*sharedWatch
-	denied        map[*backend]bool // see stuck
+	denied        map[*backend]denial // see stuck
 }
 
 // Connect opens a connection of its own and returns at once: ZooKeeper need not be there yet. A
@@ -121,7 +121,7 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 		ctx: ctx, stop: stop,
 		clientClosed: make(chan struct{}), abandoned: make(chan struct{}),
 		pendingLeaves: messages.NewState(0), leaders: messages.NewState(0),
-		sharedWatches: map[string]*sharedWatch{}, denied: map[*backend]bool{}}
+		sharedWatches: map[string]*sharedWatch{}, denied: map[*backend]denial{}}
 	c.leaving, c.stopLeaving = context.WithCancel(context.Background())
 	context.AfterFunc(ctx, func() {
 		if own {
@@ -425,10 +425,14 @@ func (c *Conn) orClosed(err error) error {
 	return err
 }
 
-// setLeading records whether b has the leadership of its election.
+// setLeading records whether b has the leadership of its election. If b takes it, what was denied
+// in an earlier leadership counts no more.
 func (c *Conn) setLeading(b *backend, yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if yes {
+		delete(c.denied, b)
+	}
 	switch {
 	case b.leads == yes:
 		return
@@ -438,25 +442,6 @@ func (c *Conn) setLeading(b *backend, yes bool) {
 		c.leaders.Set(c.leaders.Get() - 1)
 	}
 	b.leads = yes
-}
-
-// stuck records that b is denied what ends its candidacy, or no more. others: somebody leads who is
-// not denied that.
-func (c *Conn) stuck(b *backend, yes bool) (others bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !yes {
-		delete(c.denied, b)
-		return false
-	}
-	c.denied[b] = true
-	leaders := c.leaders.Get()
-	for b := range c.denied {
-		if b.leads {
-			leaders--
-		}
-	}
-	return leaders > 0
 }
 
 // countPendingLeave adds n to the number of leaves that are tried again.

@@ -123,3 +123,55 @@ func TestALeaderThatIsDeniedToGiveTheLeadershipUpIsSucceeded(t *testing.T) {
 		})
 	}
 }
+
+// A leader is denied to give its leadership up, loses it as its node is removed, and leads anew. It
+// keeps its session then when another candidate of the connection is denied to leave.
+func TestAnOldDenialCostsNoLeaderItsSession(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		server := &denying{Way: s.zoo.Way(devzookeeper.Weather{})}
+		conn := s.connect(onzk.Config{Dial: server.Dial})
+		defer conn.Close()
+		deny := func(path string) { server.path.Store(&path) }
+		a := s.nominate(conn, "a")
+		becomes(t, a, election.Leading)
+		other, err := election.New(conn, election.Config{Election: "other", Name: "a",
+			Logger: s.log})
+		must(t, err)
+		_, err = other.Nominate(t.Context())
+		must(t, err)
+		becomes(t, other, election.Leading)
+		two := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+		defer two.Close()
+		b := s.nominate(two, "b")
+		becomes(t, b, election.Following)
+		deny("/demo/")
+		must(t, b.HandOver(t.Context(), "b"))
+		becomes(t, a, election.Draining)
+		a.Drained()
+		time.Sleep(2 * onzk.DefaultSessionTimeout)
+		s.zoo.Remove(onzk.DefaultRoot + "/demo/leader")
+		becomes(t, b, election.Leading)
+		server.path.Store(nil)
+		b.Resign()
+		<-b.Done()
+		becomes(t, a, election.Leading)
+		deny("/other/")
+		other.Resign()
+		time.Sleep(4 * onzk.DefaultSessionTimeout)
+		if now := a.State().Get(); now.Role != election.Leading {
+			t.Errorf("the leader that is denied nothing is %v", now)
+		}
+		// It is denied for a session's timeout anew before its session is given up.
+		deny("/")
+		a.Resign()
+		time.Sleep(onzk.DefaultSessionTimeout / 2)
+		session, _ := conn.Credentials()
+		time.Sleep(onzk.DefaultSessionTimeout)
+		if now, _ := conn.Credentials(); session == 0 || now == session {
+			t.Errorf("the session is 0x%x half a timeout after the denial, and 0x%x a timeout later",
+				session, now)
+		}
+		server.path.Store(nil)
+		<-a.Done()
+	})
+}

@@ -57,20 +57,45 @@ func (b *backend) denied(err error) {
 	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 		return
 	}
-	b.mu.Lock()
-	me, since := b.me, b.deniedSince
-	if err == nil {
-		b.deniedSince = time.Time{}
-	} else if since.IsZero() {
-		b.deniedSince = time.Now()
+	me, c := b.candidacy(), b.conn
+	if err == nil || me.node == "" || me.session != c.session() {
+		c.notDenied(b)
+	} else if c.stuck(b, c.timeout()) && c.own {
+		c.dialer.giveUp(me.session, "was given up: ZooKeeper denies what gives a leadership up")
 	}
-	b.mu.Unlock()
-	lasts := err != nil && me.node != "" && !since.IsZero() &&
-		time.Since(since) >= b.conn.timeout()
-	if others := b.conn.stuck(b, lasts); lasts && !others && b.conn.own {
-		b.conn.dialer.giveUp(me.session,
-			"was given up: ZooKeeper denies what gives a leadership up")
+}
+
+// denial is that ZooKeeper denies a candidate what ends its candidacy, or its leadership.
+type denial struct {
+	since time.Time // when it was first denied
+	lasts bool      // it was denied again, a session's timeout later or more
+}
+
+// stuck records that b is denied what ends its candidacy, or its leadership. It tells whether that
+// lasts for the timeout, and nobody leads for whom it does not.
+func (c *Conn) stuck(b *backend, timeout time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, d := time.Now(), c.denied[b]
+	if d.since.IsZero() {
+		d.since = now
 	}
+	d.lasts = now.Sub(d.since) >= timeout
+	c.denied[b] = d
+	leaders := c.leaders.Get()
+	for b, d := range c.denied {
+		if b.leads && d.lasts {
+			leaders--
+		}
+	}
+	return d.lasts && leaders == 0
+}
+
+// notDenied records that b is not denied anything, or no more.
+func (c *Conn) notDenied(b *backend) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.denied, b)
 }
 
 func (b *backend) leave() error {
@@ -84,6 +109,7 @@ func (b *backend) leave() error {
 			return err
 		}
 	}
+	b.conn.setLeading(b, false) // it has given the leadership up, or its session is gone
 	if me.createUnknown && b.conn.session() != 0 {
 		if err := b.removeStrayNodes(me); err != nil {
 			return err
@@ -99,7 +125,6 @@ func (b *backend) leave() error {
 		})
 	}
 	b.update(func(now *candidacy) { now.node, now.createUnknown = "", false })
-	b.conn.setLeading(b, false)
 	return nil
 }
 
