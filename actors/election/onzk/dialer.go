@@ -323,9 +323,10 @@ func (h *handshakeConn) Read(b []byte) (int, error) {
 	h.awaitWatches()
 	n, err := h.Conn.Read(b)
 	h.mu.Lock()
-	refused, behind := false, false
+	refused, known, behind := false, false, false
 	if h.handshakeDone {
-		refused, behind = h.refusal(b[:n]), h.setBack.from(b[:n])
+		refused = h.refusal(b[:n])
+		known, behind = h.setBack.from(b[:n])
 	} else if n > 0 {
 		h.answer = append(h.answer, b[:n]...)
 		h.parseAnswer()
@@ -335,6 +336,9 @@ func (h *handshakeConn) Read(b []byte) (int, error) {
 		h.dialer.behind(h.setBack.session)
 		_ = h.Conn.Close()
 		return 0, errSetBack
+	}
+	if known {
+		h.dialer.upToDate(h.setBack.session)
 	}
 	if refused {
 		h.dialer.credentialsRefused()

@@ -34,8 +34,8 @@ const (
 	noZxid     = 0 // of an answer to credentials; an event has -1
 )
 
-// from tells whether what was read shows that the server is behind the client.
-func (s *setBack) from(read []byte) bool {
+// from reads on, until it is known whether the server is behind the client.
+func (s *setBack) from(read []byte) (known, behind bool) {
 	for s.seen != 0 && len(read) > 0 {
 		if n := min(s.skip, len(read)); n > 0 {
 			s.skip, read = s.skip-n, read[n:]
@@ -50,12 +50,21 @@ func (s *setBack) from(read []byte) bool {
 		zxid := int64(binary.BigEndian.Uint64(s.head[numberAt+4:]))
 		s.skip, s.head = max(size+4-answerHead, 0), s.head[:0]
 		if zxid > noZxid {
-			behind := zxid < s.seen
+			known, behind = true, zxid < s.seen
 			s.seen = 0
-			return behind
+			return known, behind
 		}
 	}
-	return false
+	return false, false
+}
+
+// upToDate records that a server was not behind the client in that session.
+func (d *Dialer) upToDate(session int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.session == session {
+		d.behindSince = time.Time{}
+	}
 }
 
 // behind records that a server was behind the client in that session.

@@ -144,3 +144,37 @@ func TestNothingFromThePastIsHeardWithoutTheClientsZxid(t *testing.T) {
 		}
 	})
 }
+
+// A server is behind once in an outage, and another one is up to date then. At the next outage,
+// much later, a server that is behind is the first one again.
+func TestAServerThatIsBehindOnceInEachOutageCostsNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 4 * time.Second
+		servers := make(chan net.Conn, 1)
+		d := &onzk.Dialer{Base: func(string, string, time.Duration) (net.Conn, error) {
+			client, server := net.Pipe()
+			servers <- server
+			return client, nil
+		}}
+		s := dialed(t, d, servers)
+		s.handshake(0, 0, timeout)
+		s.answers(100)
+		d.Renew(true)
+		for outage := range 3 {
+			time.Sleep(100 * timeout)
+			s = dialed(t, d, servers)
+			told, heard := s.handshake(100, 5, timeout), s.answers(99)
+			if session := d.Session(); told != 0 || heard != 0 || session != 5 {
+				t.Fatalf("outage %d: the server that is behind is told %d, %d of its answers are "+
+					"heard, and the session is %d", outage, told, heard, session)
+			}
+			time.Sleep(2 * timeout)
+			s = dialed(t, d, servers)
+			told, heard = s.handshake(100, 5, timeout), s.answers(0, 100)
+			if session := d.Session(); told != 0 || heard != 2 || session != 5 {
+				t.Fatalf("outage %d: the server that is up to date is told %d, %d of its answers "+
+					"are heard, and the session is %d", outage, told, heard, session)
+			}
+		}
+	})
+}
