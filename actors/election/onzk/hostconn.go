@@ -13,7 +13,8 @@ import (
 
 // hostConn is a connection that a host's dialer has made. The client calls it in goroutines of its
 // own, where a panic would end the process: here it is an error, as of a connection that has
-// broken, and so is all that is called later: a deadline that was not set would be waited for.
+// broken, and so is all that is called later: a deadline that was not set would be waited for. The
+// first panic closes the connection, which ends a Read under way.
 type hostConn struct {
 	net.Conn
 	broken atomic.Pointer[error]
@@ -41,7 +42,11 @@ func (c *hostConn) protected(f func() error) (err error) {
 		return nil
 	})
 	if broken != nil {
-		c.broken.Store(&broken)
+		if c.broken.CompareAndSwap(nil, &broken) {
+			// Nobody waits for it: the panic may have left locked what Close needs.
+			contained.Go(slog.New(slog.DiscardHandler), "the connection's Close",
+				func() error { return c.Conn.Close() }, func(error) {})
+		}
 		return broken
 	}
 	return err
