@@ -77,6 +77,7 @@ type run struct {
 	reason     Reason    // "" while it may run
 	killAt     time.Time // when stopping
 	killed     bool
+	told       bool      // that SIGKILL was sent to all of it
 	sweepAt    time.Time // when to look for it everywhere, if it was killed and does not end
 	sweepPause time.Duration
 	termed     map[int]bool // processes outside the group that were asked to stop
@@ -253,8 +254,7 @@ func (cr *commandRunner) stop(r *run, why Reason) {
 
 func (cr *commandRunner) kill(r *run) {
 	if !r.killed {
-		r.killed, r.sweepAt, r.sweepPause = true, time.Now().Add(sweepAfter), sweepPause
-		defer cr.emit(event{Kind: evKilled, ID: r.id})
+		r.killed, r.sweepAt, r.sweepPause = true, time.Now().Add(sweepAfter), sweepAfter
 	}
 	if r.confined {
 		cr.cgroups.kill(r.id)
@@ -336,9 +336,13 @@ func (cr *commandRunner) settleEnded() {
 	if len(ending) == 0 {
 		return
 	}
-	left := cr.chaseStrays()
+	left, blind := cr.chaseStrays()
 	for _, id := range ending {
 		r := cr.runs[id]
+		if r.killed && !r.told && !blind && cr.sweep.isDone(id) {
+			r.told = true
+			cr.emit(event{Kind: evKilled, ID: id})
+		}
 		if !r.groupGone {
 			probe := syscall.Signal(0)
 			if r.killed {
@@ -353,6 +357,7 @@ func (cr *commandRunner) settleEnded() {
 			cr.cgroups.remove(id)
 		}
 		delete(cr.runs, id)
+		cr.sweep.forget(id)
 		if r.output != nil {
 			r.output.Ended()
 		}
@@ -406,19 +411,17 @@ func (cr *commandRunner) confinedLeft(r *run) bool {
 	return true
 }
 
-// chaseStrays stops the processes that left their group and then lost their parent, so that they
-// became ours, and returns the runs that still have some. One that cannot be told to belong to a
-// running command is killed: nobody else would.
-func (cr *commandRunner) chaseStrays() map[uint64]bool {
-	left := map[uint64]bool{}
+// chaseStrays stops the processes that left their group and then lost their parent, and so are ours.
+// It returns the runs that still have some. One that cannot be told to belong to a running command
+// is killed. blind: there may be more.
+func (cr *commandRunner) chaseStrays() (left map[uint64]bool, blind bool) {
+	left = map[uint64]bool{}
 	groups := map[int]bool{}
 	for _, r := range cr.runs {
-		if !r.groupGone {
-			groups[r.pgid] = true
-		}
+		groups[r.pgid] = groups[r.pgid] || !r.groupGone
 	}
 	all, err := children()
-	blind := err != nil
+	blind = err != nil
 	for _, pid := range all {
 		if cr.leaders[pid] != nil {
 			continue
@@ -466,7 +469,7 @@ func (cr *commandRunner) chaseStrays() map[uint64]bool {
 			left[id] = true
 		}
 	}
-	return left
+	return left, blind
 }
 
 // nextLook is when the clocks and the groups have to be looked at again.

@@ -67,6 +67,7 @@ func (w *watch) clearAway() error {
 			w.g.cfg.Logger.Error("processes-will-not-die", "pids", left.pids(), "items",
 				w.l.names(ids), "then", "their items stay as they are until they are gone")
 			w.l.fail(w.cause, w.both, ids)
+			w.left = ids
 			w.g.leave(w)
 			return nil
 		case waited > w.g.stuckAfter && blind != nil:
@@ -152,7 +153,17 @@ func (g *Guard) hasAdopted() bool {
 // more. It returns whether anything is.
 func (g *Guard) chase(but int) bool {
 	for _, w := range g.leftExcept(nil) {
-		if left, blind := w.round(but); len(left) > 0 || blind != nil {
+		left, blind := w.round(but)
+		ids, known := left.commands()
+		if blind != nil || !known {
+			continue
+		}
+		if len(left) > 0 {
+			// Two rounds, for one may have missed a process that another passed its work on to.
+			keep := maps.Clone(ids)
+			maps.Copy(keep, w.left)
+			w.l.fail(w.cause, w.both, keep)
+			w.left = ids
 			continue
 		}
 		g.cfg.Logger.Info("processes-gone", "items", w.l.names(nil))

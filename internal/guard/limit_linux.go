@@ -21,6 +21,9 @@ func limitOf(token string) uint64 {
 	return 1<<62 | binary.BigEndian.Uint64(sum[:])>>2
 }
 
+// mostCommands is more than a guard process ever starts, in the number of its commands.
+const mostCommands = 1 << 40
+
 // setLimit gives this process the limit of its token, unless there is a limit already: an
 // administrator's, or that of a guard process further up.
 func setLimit(token string) {
@@ -59,7 +62,9 @@ func limited(pid int, token string) (id uint64, is bool, _ error) {
 		if !ok || len(f) < 2 || f[1] != strconv.FormatUint(limit, 10) {
 			continue
 		}
-		if soft, err := strconv.ParseUint(f[0], 10, 64); err == nil && soft < limit {
+		// A program may lower the soft one itself, which says nothing of its command then.
+		if soft, err := strconv.ParseUint(f[0], 10, 64); err == nil && soft < limit &&
+			limit-soft < mostCommands {
 			id = limit - soft
 		}
 		return id, true, nil

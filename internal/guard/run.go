@@ -240,6 +240,8 @@ type watch struct {
 	stood  stand     // when this process stood still
 	// both is when the guard process did so as well and can not say it; zero: it can, or did not
 	both stand
+
+	left map[uint64]bool // the commands of which the last round of chase met something
 }
 
 // until returns when the guard process is gone: nil when that was because ctx ended, else why.

@@ -411,17 +411,26 @@ func killMarked(all *census, claims func(token string) claim, tokens []string,
 	}
 }
 
-// killCommands kills all that is left of commands of the guard with that token, one round. What it
-// could not look at is left for the next one.
-func killCommands(all *census, token string, ids []uint64) {
-	_, _ = all.round(func(s proc.Stat) {
+// killCommands kills all that is left of commands of the guard with that token, one round, and
+// tells met of each process. It returns whether the round was whole: what it could not look at is
+// left for the next one.
+func killCommands(all *census, token string, ids []uint64,
+	met func(pid int, began, id uint64)) (whole bool) {
+	blind := false
+	whole, err := all.round(func(s proc.Stat) {
 		if s.PID == os.Getpid() {
 			return
 		}
-		if id, _, _ := commandOf(s.PID, token); slices.Contains(ids, id) {
+		id, _, err := commandOf(s.PID, token)
+		if err != nil {
+			blind = true
+		}
+		if slices.Contains(ids, id) {
+			met(s.PID, s.Start, id)
 			killExactly(s)
 		}
 	})
+	return whole && err == nil && !blind
 }
 
 // roundsWithout is after how many rounds without any of them there is none: the ids of processes
@@ -463,8 +472,13 @@ func signalExactly(pid int, sig syscall.Signal, still func() bool) {
 func killLeftovers(all *census, guardPID int, token string, _ map[int]uint64, left remains) (
 	blind error) {
 	found := false
+	// The number of a process passes to another one when nothing is left of its session.
+	session := guardPID
+	if now, err := readStat(guardPID); err == nil && !now.Gone {
+		session = -1
+	}
 	whole, err := all.round(func(s proc.Stat) {
-		if s.PID == guardPID || s.PID == os.Getpid() {
+		if s.PID == os.Getpid() {
 			return
 		}
 		id, ours, err := uint64(0), false, error(nil)
@@ -473,7 +487,7 @@ func killLeftovers(all *census, guardPID int, token string, _ map[int]uint64, le
 				blind = err
 			}
 		}
-		if ours || s.Session == guardPID {
+		if ours || s.Session == session {
 			found = true
 			left.add(s.PID, id)
 			killExactly(s)

@@ -75,7 +75,7 @@ func killMarked(*census, func(string) claim, []string, time.Duration) (
 	return 0, false, nil
 }
 
-func killCommands(*census, string, []uint64) {}
+func killCommands(*census, string, []uint64, func(int, uint64, uint64)) bool { return false }
 
 func setLimit(string) {}
 
