@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -110,22 +111,61 @@ func TestAStopEndsSoonWhileNothingComesBackFromConsul(t *testing.T) {
 		most  time.Duration // 3 s for the first call, 1 s for each one after it
 	}{{"a member", (*cluster).follower, 7}, {"the leader", (*cluster).leader, 8}} {
 		for _, silent := range []time.Duration{0, time.Second, 4 * time.Second, time.Minute} {
-			t.Run(who.name+", silent for "+silent.String(), func(t *testing.T) {
-				run(t, func(c *cluster) {
-					three(c, 30)
-					m := c.members[who.stops(c)]
-					m.net.Via(transport.Func(transport.Hang))
-					time.Sleep(silent)
-					began := time.Now()
-					m.cancel()
-					<-m.done
-					delete(c.members, m.id)
-					if took := time.Since(began); took > who.most*time.Second || m.err != nil {
-						t.Errorf("Run returned %v after %v, want nil after %v at the most", m.err,
-							took, who.most*time.Second)
-					}
+			for name, lost := range map[string]time.Duration{"": 0, // dead for
+				", waits for a lost member":      8 * time.Second,
+				", waits for it for a while":     11 * time.Second,
+				", has waited for a lost member": 20 * time.Second} {
+				t.Run(who.name+", silent for "+silent.String()+name, func(t *testing.T) {
+					run(t, func(c *cluster) {
+						three(c, 30)
+						m := c.members[who.stops(c)]
+						for id := range c.members {
+							if lost > 0 && id != m.id && id != c.leader() {
+								c.kill(id)
+								break
+							}
+						}
+						time.Sleep(lost)
+						m.net.Via(transport.Func(transport.Hang))
+						time.Sleep(silent)
+						began := time.Now()
+						m.cancel()
+						<-m.done
+						delete(c.members, m.id)
+						if took := time.Since(began); took > who.most*time.Second ||
+							m.err != nil {
+							t.Errorf("Run returned %v after %v, want nil after %v at the most",
+								m.err, took, who.most*time.Second)
+						}
+					})
 				})
-			})
+			}
 		}
 	}
+}
+
+// Its record has moved, of which it knows nothing yet: to mark it takes three requests, for which
+// there is no time then. Their answers tell that Consul is there, so what comes after has its time.
+func TestAMemberThatStopsHandsOverOnASlowConsulAlsoWhenItsRecordHasMoved(t *testing.T) {
+	run(t, func(c *cluster) {
+		const answer = 1900 * time.Millisecond
+		way := transport.NewWire(c.consul.RoundTripper())
+		c.way = way
+		three(c, 30)
+		way.Slow(func() time.Duration { return answer })
+		time.Sleep(20 * time.Second)
+		gone := c.follower()
+		m, key := c.members[gone], c.store.Keys().Member(gone)
+		e, _, _, err := c.store.Get(c.t.Context(), key, store.Consistent)
+		c.must(err)
+		c.must(c.store.Put(c.t.Context(), key, e.Value, e.Flags+1))
+		delete(c.members, gone)
+		m.cancel()
+		const answers = 6 + 2 // two more for the record
+		c.await("all work elsewhere", m.c.Settings().Formulas().HandOver.Total()+answers*answer,
+			func() bool { return c.loads()[gone] == 0 && c.balanced(30)() })
+		if <-m.done; m.err != nil {
+			t.Errorf("Run returned %v", m.err)
+		}
+	})
 }

@@ -2,26 +2,30 @@ package actor
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
 )
 
-// How long a call is waited for that a member makes on its way out. Consul may take 2 s for each
-// answer (T/5 by default), and a call waits for two at the most, one after the other. A single
-// request ends by itself after [store.DefaultCallTimeout]. Where nothing has come back, Consul is
-// likely to be away: the calls after it get silentTimeout, so that the stop ends.
+// How long a call is waited for that a member makes on its way out. A call makes two requests as a
+// rule, one after the other. A single request ends by itself after [store.DefaultCallTimeout].
+// Where nothing has come back, Consul is likely to be away: the calls after it get silentTimeout,
+// so that the stop ends.
 const (
 	// LastCallTimeout bounds a call of two requests.
 	LastCallTimeout = 4500 * time.Millisecond
-	silentTimeout   = time.Second
+	// answerTakes is how long Consul may take for each answer: T/5 by default. A request that was
+	// cut short before tells nothing of Consul.
+	answerTakes   = 2 * time.Second
+	silentTimeout = time.Second
 	// silenceCounts is longer than what is left of a stop. A term may end long before its member.
 	silenceCounts = 30 * time.Second
 )
 
-// silence is when a last call had no answer; nil after one that had.
+// silence is when a request of a last call had no answer; nil after one that had. It goes by the
+// requests, not by what the call returns: a call may keep an error to itself, send nothing, or be
+// over its time although each of its requests was answered.
 type silence struct{ since atomic.Pointer[time.Time] }
 
 func (s *silence) lasts(now time.Time) bool {
@@ -29,31 +33,34 @@ func (s *silence) lasts(now time.Time) bool {
 	return since != nil && now.Sub(*since) < silenceCounts
 }
 
-func (s *silence) heard(nothing bool) {
-	if !nothing {
+// heard takes in how a request has ended.
+func (s *silence) heard(took time.Duration, answered bool) {
+	switch {
+	case answered:
 		s.since.Store(nil)
-		return
+	case took >= answerTakes:
+		now := time.Now()
+		s.since.Store(&now)
 	}
-	now := time.Now()
-	s.since.Store(&now)
 }
 
+// Silent tells whether the last request of the last calls had no answer. What need not be done on
+// the way out is left out then.
+func (b *Base) Silent() bool { return b.silence.lasts(time.Now()) }
+
 // LastCall makes a call to Consul by which an actor hands something over, and returns its error.
-// The call lasts for [LastCallTimeout] at the most, for 1 s where the last calls before it had no
-// answer. If ctx has ended already, that does not end the call. Safe for concurrent use.
+// The call lasts for [LastCallTimeout] at the most, for 1 s where the last request of the calls
+// before it had no answer within 2 s. If ctx has ended already, that does not end the call. Safe
+// for concurrent use.
 func (b *Base) LastCall(ctx context.Context, do func(context.Context) error) error {
 	if ctx.Err() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
 	timeout := LastCallTimeout
-	if b.silence.lasts(time.Now()) {
+	if b.Silent() {
 		timeout = silentTimeout
 	}
 	call, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := do(call)
-	if ctx.Err() == nil { // else it was cut short, which says nothing of Consul
-		b.silence.heard(err != nil && (call.Err() != nil || errors.Is(err, store.ErrNoAnswer)))
-	}
-	return err
+	return do(store.WithOutcomes(call, b.silence.heard))
 }

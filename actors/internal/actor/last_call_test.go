@@ -3,52 +3,86 @@ package actor_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/consul/api"
+
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
-func TestAfterACallWithoutAnAnswerTheLastCallsWaitForLess(t *testing.T) {
+// It goes by the requests: a call that keeps its error to itself was heard no more than one that
+// returns it, and one that sent nothing has heard nothing.
+func TestAfterARequestWithoutAnAnswerTheLastCallsWaitForLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, ended := &actor.Base{}, endedContext()
-		call := func(ctx context.Context, err error) (took time.Duration) {
-			began := time.Now()
-			_ = b.LastCall(ctx, func(ctx context.Context) error {
-				if err == nil {
-					<-ctx.Done()
-					return ctx.Err()
+		var way transport.Func
+		client, err := store.NewClient(&api.Config{Address: "consul.test", HttpClient: &http.Client{
+			Transport: transport.Func(func(r *http.Request) (*http.Response, error) {
+				return way(r)
+			})}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.New(store.Config{Client: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, ended := &actor.Base{Store: &protocol.Store{Store: s}}, endedContext()
+		answersIn := func(d time.Duration) transport.Func {
+			return func(r *http.Request) (*http.Response, error) {
+				select {
+				case <-time.After(d):
+					return transport.Answer(r, http.StatusNotFound, ""), nil
+				case <-r.Context().Done():
+					return nil, r.Context().Err()
 				}
-				return err
+			}
+		}
+		call := func(ctx context.Context, requests int, by transport.Func) (took time.Duration) {
+			began := time.Now()
+			way = by
+			_ = b.LastCall(ctx, func(ctx context.Context) error {
+				for range requests {
+					_, _, _, _ = b.Store.Get(ctx, "a-key", store.Consistent)
+				}
+				return nil
 			})
 			return time.Since(began)
 		}
+		const short, answer = time.Second, 1900 * time.Millisecond
 		waits := func(when string, want time.Duration) {
 			t.Helper()
-			if took := call(ended, nil); took != want {
+			if took := call(ended, 2, transport.Hang); took != want {
 				t.Errorf("%s: a call is waited for for %v, want %v", when, took, want)
 			}
 		}
-		const short = time.Second
 		waits("at first", actor.LastCallTimeout)
 		waits("after a call without an answer", short)
-		call(ended, errors.New("connection refused"))
+		call(ended, 0, transport.Hang)
+		waits("after one that sent nothing", short)
+		call(ended, 1, func(*http.Request) (*http.Response, error) {
+			return nil, errors.New("connection refused")
+		})
 		waits("after one that failed at once", actor.LastCallTimeout)
-		call(ended, fmt.Errorf("a request: %w", store.ErrRefused))
+		call(ended, 1, answersIn(0))
 		waits("after an answer", actor.LastCallTimeout)
 		time.Sleep(time.Minute)
 		waits("a minute later", actor.LastCallTimeout)
-		call(ended, store.ErrRefused)
-		call(ended, fmt.Errorf("a request: %w", store.ErrNoAnswer))
-		waits("after a request that was given up", short)
+		time.Sleep(time.Minute)
+		if took := call(ended, 3, answersIn(answer)); took != actor.LastCallTimeout {
+			t.Errorf("a call of three slow requests is waited for for %v", took)
+		}
+		waits("after one whose requests were answered slowly", actor.LastCallTimeout)
+		time.Sleep(time.Minute)
 
-		call(ended, store.ErrRefused)
 		soon, cancel := context.WithTimeout(context.Background(), short/2)
 		defer cancel()
-		if took := call(soon, nil); took != short/2 {
+		if took := call(soon, 1, transport.Hang); took != short/2 {
 			t.Errorf("a call whose context ends is waited for for %v", took)
 		}
 		waits("after one that was cut short", actor.LastCallTimeout)

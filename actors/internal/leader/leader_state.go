@@ -215,10 +215,11 @@ func (a *Assigner) notNoted(began time.Time, err error) time.Time {
 
 // handOn notes the times to the moment, when this member stops while it leads, or hands its
 // leadership over: then it says already that nobody leads, and the epoch still guards the note.
+// Where nothing comes back from Consul the stop is not held up for it: a note is no older than T/4.
 func (a *Assigner) handOn(ctx context.Context) {
 	l := a.leadership.Get()
 	mine := l.Role == messages.Leading && l.Term == a.term || l.Role == messages.Vacant
-	if ctx.Err() == nil || !mine || len(a.waited(time.Now(), true)) == 0 {
+	if ctx.Err() == nil || !mine || a.Silent() || len(a.waited(time.Now(), true)) == 0 {
 		return
 	}
 	a.Ends(ctx)
