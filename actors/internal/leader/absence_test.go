@@ -54,6 +54,55 @@ func TestAnAbsenceIsTheSameWhileTheAckOrTheSentinelIs(t *testing.T) {
 	}
 }
 
+// The first of two acks under one sentinel may be the stranger's, or the second: neither counts.
+func TestWhereAnAckHasMovedTheLeaseThatTheSentinelNamesIsWaitedFor(t *testing.T) {
+	const lease, week = 10 * time.Second, 168 * time.Hour
+	for name, c := range map[string]struct {
+		first   time.Duration
+		stopped bool
+		says    time.Duration
+		lease   time.Duration // that the sentinel names
+		least   time.Duration // --grace
+		want    time.Duration
+	}{
+		"it says more":                 {lease, false, week, lease, 0, lease},
+		"it says less":                 {lease, false, time.Second, lease, 0, lease},
+		"the first said more":          {week, false, lease, lease, 0, lease},
+		"first more, then less":        {week, false, time.Second, lease, 0, lease},
+		"the first said less":          {2 * time.Second, false, lease, lease, 0, lease},
+		"first less, then more":        {2 * time.Second, false, week, lease, 0, lease},
+		"both say more":                {2 * week, false, week, lease, 0, lease},
+		"both say less":                {3 * time.Second, false, time.Second, lease, 0, lease},
+		"items are kept":               {week, true, lease, lease, 0, week},
+		"it stopped":                   {0, true, week, lease, 0, lease},
+		"--grace":                      {time.Minute, false, week, lease, time.Minute, time.Minute},
+		"--grace, first more":          {week, false, time.Minute, lease, time.Minute, time.Minute},
+		"no lease known":               {lease, false, week, 0, 0, week},
+		"no lease known, then it less": {week, false, lease, 0, 0, week},
+	} {
+		now := time.Now()
+		a := &Assigner{Base: &actor.Base{Settings: actor.Settings{Grace: c.least}},
+			absent: map[string]absence{"m": {since: now.Add(-time.Second), ack: 5, session: "s",
+				sentinel: 3, grace: c.first, stopped: c.stopped}}}
+		for ack := range uint64(2) { // the stranger may write more than once
+			a.absent["m"] = a.sameAbsence("m", absence{since: now, ack: 7 + ack, session: "s",
+				sentinel: 3, grace: c.says}, c.lease)
+		}
+		if is := a.absent["m"]; is.grace != c.want || is.stopped != c.stopped {
+			t.Errorf("%s: waited for for %v, stopped %v, want %v", name, is.grace, is.stopped,
+				c.want)
+		}
+	}
+	for stopped, want := range map[bool]time.Duration{false: lease, true: 20 * time.Minute} {
+		a := &Assigner{Base: &actor.Base{}, handed: map[string]protocol.Waited{"m": {Ack: 5,
+			Session: "s", Sentinel: 3, Of: 20 * time.Minute}}}
+		if is := a.sameAbsence("m", absence{since: time.Now(), ack: 7, session: "s", sentinel: 3,
+			grace: week, stopped: stopped}, lease); is.grace != want {
+			t.Errorf("stopped %v: a successor waits for %v, want %v", stopped, is.grace, want)
+		}
+	}
+}
+
 // A stranger's ack may name any session that is gone. The member that is to be gone is the one that
 // has registered last.
 func TestNoMemberIsGoneWhileTheSessionOfItsRegistrationLives(t *testing.T) {

@@ -30,13 +30,19 @@ import (
 // it has forgotten.
 
 // sameAbsence takes over what was known of the absence that was just confirmed: how long it has
-// lasted already, and how long it is waited for at the least, should what is in the ack now say
-// less. Lease is the one that the sentinel names.
+// lasted already, and how long it is waited for, should what is in the ack now say something else.
+// Lease is the one that the sentinel names; 0: none.
 func (a *Assigner) sameAbsence(member string, now absence, lease time.Duration) absence {
 	confirmed, have := now.since, a.absent[member]
 	if !have.since.IsZero() && have.same(now.ack, now.session, now.sentinel) &&
 		!(!have.doubt.IsZero() && mutations.Broken("doubt-begins-anew")) {
-		now.since, now.grace = have.since, max(now.grace, have.grace)
+		now.since = have.since
+		if have.ack == now.ack {
+			now.grace = max(now.grace, have.grace)
+		} else {
+			now.grace = a.graceOfMoved(have.grace, now.grace, lease, have.stopped)
+			now.stopped = have.stopped
+		}
 	}
 	w, ok := a.handed[member]
 	if mutations.Broken("waits-not-handed-on") {
@@ -44,13 +50,35 @@ func (a *Assigner) sameAbsence(member string, now absence, lease time.Duration) 
 	}
 	if ok && (now.same(w.Ack, w.Session, w.Sentinel) || mutations.Broken("another-absence")) {
 		if w.Ack != now.ack {
-			now.grace = max(now.grace, min(w.Of, lease)) // Of may be the brake's
+			first := min(w.Of, now.grace) // Of may be the brake's
+			now.grace = a.graceOfMoved(first, now.grace, lease, now.stopped)
 		}
 		most := max(now.grace, a.BrakeHold)
 		now.since = actor.Earliest(now.since, confirmed.Add(-min(w.For, most)))
 	}
 	delete(a.handed, member)
 	return now
+}
+
+// graceOfMoved is the grace of an absence whose ack has moved since it was first confirmed. One of
+// the two acks is a stranger's. It may be the first, with the right one put back since: it cannot be
+// known. So neither counts, but the lease that the sentinel names, or the leader's own grace if that
+// is longer. It is the longest lease that the member can have: its own acks say no more, and they
+// may say less only when a predecessor's lease is over, or when the member has stopped. So the grace
+// is never shorter than what its own ack says of its lease, and what a stranger says makes it no
+// longer than that.
+//
+// For as long as the first ack asks that a stopped member's items be kept, they are. Where the
+// sentinel names no lease (0), the longer grace counts.
+func (a *Assigner) graceOfMoved(first, says, lease time.Duration, stopped bool) time.Duration {
+	most := max(lease, a.Grace)
+	switch {
+	case lease == 0:
+		return max(first, says)
+	case stopped:
+		return max(first, most)
+	}
+	return most
 }
 
 // same tells whether an absence is the one of which this was known.
