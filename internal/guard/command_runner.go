@@ -411,7 +411,7 @@ func (cr *commandRunner) confinedLeft(r *run) bool {
 	return true
 }
 
-// chaseStrays stops the processes that left their group and then lost their parent, and so are ours.
+// chaseStrays stops the processes that left their group and then lost their parent: they are ours.
 // It returns the runs that still have some. One that cannot be told to belong to a running command
 // is killed. blind: there may be more.
 func (cr *commandRunner) chaseStrays() (left map[uint64]bool, blind bool) {
