@@ -157,7 +157,9 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			return a.alreadyApplied(ctx, j)
 		}
 		if !j.sent() {
-			a.marker.lost = false // before this write, or before anything of it was applied
+			// It was lost before this write, or before anything of it was applied, unless the
+			// request of this write arrived twice: see the package's documentation.
+			a.marker.lost = false
 		}
 		if a.marker.lost && j.creates() {
 			return refuse(a.unknownOutcome(j))

@@ -63,8 +63,11 @@
 // write that makes a key is not tried again then: [ErrUnreachable], never success. Any other write
 // is, because its keys refuse it if it was applied. If they do, a write with a condition is
 // [ErrUnreachable], and one without is a success if the keys are as it makes them. A write in the
-// log whose caller has gone is reported and kept then, as under rule 6: compare it with what
-// Consul has. A write that was denied stays so, unless the token may not write the marker either
+// log whose caller has gone is reported and kept then, as under rule 6: compare it with what Consul
+// has. All this holds for a request that arrives once. If a proxy sends a request twice, and others
+// delete both the marker and the key that the first copy made before the second copy arrives, then
+// the write is applied again: the refusal of the second copy looks like that of a write that was
+// never applied. A write that was denied stays so, unless the token may not write the marker either
 // and is granted both while a copy of it is under way.
 //
 // Each file is one actor or one of its decisions: watcher; cache_updater with snapshot; write_queue
