@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -121,15 +122,19 @@ func (d *deadline) move(now time.Time, left, most time.Duration) bool {
 // piece. The time in which nobody waits for it does not count.
 type client struct {
 	http.ResponseWriter
-	ctrl                        *http.ResponseController
-	idleTimeout                 time.Duration
-	sent, taken                 httpserver.Pieces
+	ctrl        *http.ResponseController
+	idleTimeout time.Duration
+	sent, taken httpserver.Pieces
+	// its deadlines are timers of an HTTP/2 stream, see [httpserver.DeadlinesAreTimers]
+	timers                      bool
+	mu                          sync.Mutex // of the deadlines: a body may go on beside the answer
 	readDeadline, writeDeadline deadline
+	reading                     bool // a read of the body is under way
 	// when all of the answer has to be taken; zero: there is no such time
 	answerDeadline time.Time
 	body           io.Reader
 	hasBody        bool
-	// the server sends 100 Continue when the body is read first
+	// the server sends 100 Continue when the body is read first; net/http tells it of HTTP/1.1 only
 	continues bool
 	bodyEnded atomic.Bool
 	answering atomic.Bool
@@ -144,13 +149,15 @@ const lingerTime = 5 * time.Second
 func newClient(w http.ResponseWriter, r *http.Request, most, timeout time.Duration) *client {
 	pieces := httpserver.Pieces{Pace: min(most, max(timeout, minTimeout))}
 	c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), idleTimeout: most,
-		sent: pieces, taken: pieces, body: r.Body}
+		sent: pieces, taken: pieces, body: r.Body, timers: httpserver.DeadlinesAreTimers(r)}
 	if c.hasBody = r.Body != nil && r.ContentLength != 0; c.hasBody {
 		c.continues = r.Header.Get("Expect") != ""
 		// an answer that comes before the body has ended is sent at once
 		_ = c.ctrl.EnableFullDuplex()
-		// also of a body that nobody reads: the server takes it off the connection
-		c.extendReadDeadline(time.Now())
+		if !c.timers {
+			// also of a body that nobody reads: the server takes it off the connection
+			c.extendReadDeadline(time.Now())
+		}
 	}
 	return c
 }
@@ -162,8 +169,22 @@ func (c *client) extendReadDeadline(now time.Time) {
 	if c.answering.Load() {
 		left, most = c.idleTimeout, c.idleTimeout
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading = true
 	if c.readDeadline.move(now, left, most) {
 		_ = c.ctrl.SetReadDeadline(c.readDeadline.at)
+	}
+}
+
+// endRead takes the deadline of a read away that is over.
+func (c *client) endRead() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading = false
+	if c.timers {
+		c.readDeadline = deadline{}
+		_ = c.ctrl.SetReadDeadline(time.Time{})
 	}
 }
 
@@ -217,14 +238,20 @@ func (c *client) Write(p []byte) (int, error) {
 	now := time.Now()
 	c.extendWriteDeadline(now)
 	n, err := c.ResponseWriter.Write(p)
-	c.taken.Add(n, time.Since(now))
+	c.endWrite(n, now)
 	return n, err
 }
 
 // extendWriteDeadline gives the client the time to take the rest of its piece. However little that
 // is: the buffers may be full of earlier answers.
 func (c *client) extendWriteDeadline(now time.Time) {
-	if !c.writeDeadline.move(now, c.taken.Left(), c.taken.Pace) {
+	c.moveWriteDeadline(now, c.taken.Left())
+}
+
+func (c *client) moveWriteDeadline(now time.Time, left time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.writeDeadline.move(now, left, c.taken.Pace) {
 		return
 	}
 	end := c.writeDeadline.at
@@ -234,13 +261,24 @@ func (c *client) extendWriteDeadline(now time.Time) {
 	_ = c.ctrl.SetWriteDeadline(end)
 }
 
+// endWrite counts what was written, and takes the deadline of a write away that is over.
+func (c *client) endWrite(n int, began time.Time) {
+	c.taken.Add(n, time.Since(began))
+	if c.timers {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.writeDeadline = deadline{}
+		_ = c.ctrl.SetWriteDeadline(time.Time{})
+	}
+}
+
 // FlushError is for the proxy, by way of http.ResponseController: it flushes the headers before
 // there is a body, and each part of the body, which ends no piece.
 func (c *client) FlushError() error {
 	now := time.Now()
 	c.extendWriteDeadline(now)
 	err := c.ctrl.Flush()
-	c.taken.Add(0, time.Since(now))
+	c.endWrite(0, now)
 	return err
 }
 
@@ -258,7 +296,7 @@ func (c *client) WriteHeader(status int) {
 	now := time.Now()
 	c.extendWriteDeadline(now)
 	c.ResponseWriter.WriteHeader(status)
-	c.taken.Add(0, time.Since(now))
+	c.endWrite(0, now)
 }
 
 // beginAnswer is for the beginning of the answer. One that begins before the body has ended is the
@@ -269,8 +307,12 @@ func (c *client) beginAnswer() {
 		return
 	}
 	c.Header().Set("Connection", "close")
-	// the body may go on beside the answer, also the read that is under way
-	_ = c.ctrl.SetReadDeadline(time.Now().Add(rolling(c.idleTimeout)))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reading || !c.timers {
+		// the body may go on beside the answer, also the read that is under way
+		_ = c.ctrl.SetReadDeadline(time.Now().Add(rolling(c.idleTimeout)))
+	}
 }
 
 // Read reads the request's body.
@@ -282,6 +324,7 @@ func (c *client) Read(p []byte) (int, error) {
 		c.extendReadDeadline(now)
 	}
 	n, err := c.read(p)
+	c.endRead()
 	c.sent.Add(n, time.Since(now))
 	return n, err
 }
@@ -289,7 +332,7 @@ func (c *client) Read(p []byte) (int, error) {
 func (c *client) read(p []byte) (int, error) {
 	if c.continues {
 		c.continues = false
-		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.taken.Pace))
+		c.moveWriteDeadline(time.Now(), c.taken.Pace)
 	}
 	n, err := c.body.Read(p)
 	if err == io.EOF {

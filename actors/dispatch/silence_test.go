@@ -101,6 +101,28 @@ func TestAClientMayBeSilentForAllOfItsTime(t *testing.T) {
 	})
 }
 
+// The server says 100 Continue when the body is first read, which may be behind a hint.
+func TestAClientThatIsToldToContinueHasAllOfItsTimeForTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 40 * time.Second
+		w := &deadlines{ResponseWriter: finalAnswer{httptest.NewRecorder()}}
+		r := httptest.NewRequest(http.MethodPost, "/a/", strings.NewReader("x"))
+		r.Header.Set("Expect", "100-continue")
+		c := dispatch.Client(w, r, time.Hour, timeout)
+		c.WriteHeader(http.StatusEarlyHints)
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(timeout / 10)
+		if _, err := c.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if has := time.Until(w.write); has < timeout {
+			t.Errorf("it has %v to take its answer, not %v", has, timeout)
+		}
+	})
+}
+
 // finalAnswer is a client that does not look at what comes before its answer.
 type finalAnswer struct{ *httptest.ResponseRecorder }
 

@@ -34,6 +34,12 @@ func (p *Pieces) Add(n int, took time.Duration) {
 // Next ends the piece that is under way.
 func (p *Pieces) Next() { p.spent, p.done = 0, 0 }
 
+// DeadlinesAreTimers tells whether the deadlines of a request's http.ResponseController are timers,
+// as they are in HTTP/2: the write deadline resets the stream when it is over, and the read deadline
+// ends the body, also while nothing is written or read. So they have to be taken away after each
+// write and each read.
+func DeadlinesAreTimers(r *http.Request) bool { return r.ProtoMajor >= 2 }
+
 // Paced returns a handler that gives each request's client these deadlines, see Config. It does
 // nothing below another one.
 func Paced(next http.Handler, pace, body time.Duration) http.Handler {
@@ -43,7 +49,7 @@ func Paced(next http.Handler, pace, body time.Duration) http.Handler {
 			return
 		}
 		c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w),
-			pieces: Pieces{Pace: pace}}
+			pieces: Pieces{Pace: pace}, timers: DeadlinesAreTimers(r)}
 		if r.Body != nil && r.ContentLength != 0 {
 			// A refusal is sent at once, and not when the body that nobody wants has come.
 			_ = c.ctrl.EnableFullDuplex()
@@ -84,6 +90,7 @@ type client struct {
 	pieces Pieces
 	body   *upload // nil: there is none
 	began  bool    // the answer has
+	timers bool    // see DeadlinesAreTimers
 }
 
 // Unwrap is for http.ResponseController.
@@ -108,10 +115,18 @@ func (c *client) extend() {
 	}
 }
 
+// rest takes the deadline away behind a write.
+func (c *client) rest() {
+	if c.pieces.Pace > 0 && c.timers {
+		_ = c.ctrl.SetWriteDeadline(time.Time{})
+	}
+}
+
 // FlushError is for http.ResponseController.
 func (c *client) FlushError() error {
 	c.extend()
 	err := c.ctrl.Flush()
+	c.rest()
 	if err == nil {
 		c.pieces.Next()
 	}
@@ -124,6 +139,7 @@ func (c *client) WriteHeader(status int) {
 	}
 	c.extend()
 	c.ResponseWriter.WriteHeader(status)
+	c.rest()
 }
 
 func (c *client) Write(p []byte) (int, error) {
@@ -134,6 +150,7 @@ func (c *client) Write(p []byte) (int, error) {
 		c.extend()
 		begin := time.Now()
 		n, err := c.ResponseWriter.Write(part)
+		c.rest()
 		c.pieces.Add(n, time.Since(begin))
 		if sent += n; err != nil || sent == len(p) {
 			return sent, err

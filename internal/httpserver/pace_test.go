@@ -75,3 +75,28 @@ func TestAPieceHasNoMoreTimeForBeingWrittenInParts(t *testing.T) {
 		})
 	}
 }
+
+// In HTTP/2 a deadline ends the stream while nothing is written, too.
+func TestBetweenTwoWritesAnHTTP2StreamHasNoDeadline(t *testing.T) {
+	for major, want := range map[int]bool{1: false, 2: true} {
+		client := &reader{ResponseRecorder: httptest.NewRecorder()}
+		behind := func(what string) {
+			if client.deadline.IsZero() != want {
+				t.Errorf("HTTP/%d, behind %s: the deadline is %v", major, what, client.deadline)
+			}
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.ProtoMajor = major
+		httpserver.Paced(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			behind("the head")
+			_, _ = w.Write([]byte("x"))
+			behind("a part")
+			_ = http.NewResponseController(w).Flush()
+			behind("a flush")
+		}), time.Minute, 0).ServeHTTP(client, r)
+		if client.deadline.IsZero() {
+			t.Errorf("HTTP/%d: what the server holds of the answer may take for ever", major)
+		}
+	}
+}
