@@ -35,7 +35,7 @@ func openHistory(name string) (*historyFile, error) {
 	p, err := placeOf(name)
 	var f *os.File
 	if err == nil {
-		f, err = os.OpenFile(p.at, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
+		f, err = p.open(os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
 	}
 	if err != nil {
 		return nil, usage("--history: %v", err)

@@ -17,6 +17,46 @@ type place struct {
 	plain bool        // it can be replaced
 }
 
+// open opens what [placeOf] has looked at. Flags are those of os.OpenFile; os.O_CREATE makes only
+// what was not there, with perm. The error is [errMoved] where something else has come since.
+func (p place) open(flags int, perm fs.FileMode) (*os.File, error) {
+	if p.was == nil && !p.plain { // the system's
+		return os.OpenFile(p.at, flags, perm)
+	}
+	create, truncate := flags&os.O_CREATE, flags&os.O_TRUNC // not before it is known what is there
+	flags &^= create | truncate
+	if p.was == nil && create != 0 {
+		flags |= create | os.O_EXCL
+	}
+	if p.plain { // or a pipe that has come would be waited for
+		flags |= syscall.O_NONBLOCK
+	}
+	f, err := os.OpenFile(p.at, flags|syscall.O_NOFOLLOW, perm)
+	if p.was == nil || err != nil {
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ELOOP) ||
+			p.plain && errors.Is(err, syscall.ENXIO) {
+			err = fmt.Errorf("%w: %w", errMoved, err)
+		}
+		return f, err
+	}
+	now, err := f.Stat()
+	if err == nil && !os.SameFile(now, p.was) {
+		err = fmt.Errorf("%s: %w", p.at, errMoved)
+	}
+	if err == nil && truncate != 0 && p.plain {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// errMoved: between the look at a place and the opening another file or a link has come there.
+var errMoved = errors.New("another file has come in its place: try again, or give a path in a " +
+	"directory of your own")
+
 // maxLinks is how many links a path leads through at most, as in Linux.
 const maxLinks = 40
 

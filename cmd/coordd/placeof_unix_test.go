@@ -128,20 +128,68 @@ func TestAnExportGoesWhereItsPathLeads(t *testing.T) {
 	}
 }
 
-// Of a directory that may not be written to, its owner may put a link in the place of a file that
-// has been looked at.
+// Who may write to the directory may put a link or another file in the place of what has been
+// looked at.
+func TestNothingIsOpenedThatHasComeInThePlaceOfWhatWasLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	victim, name := filepath.Join(dir, "victim"), filepath.Join(dir, "name")
+	link := func() { must(t, os.Symlink(victim, name)) }
+	for what, c := range map[string]struct{ before, then func() }{
+		"a link where nothing was": {func() {}, link},
+		"a file where nothing was": {func() {}, func() { must(t, os.Link(victim, name)) }},
+		"a link in a file's place": {func() { must(t, os.WriteFile(name, nil, 0o600)) }, link},
+		"a file in a file's place": {func() { must(t, os.WriteFile(name, nil, 0o600)) },
+			func() { must(t, os.Link(victim, name)) }},
+		"a link in a pipe's place": {func() { must(t, syscall.Mkfifo(name, 0o600)) }, link},
+		"a file in a pipe's place": {func() { must(t, syscall.Mkfifo(name, 0o600)) },
+			func() { must(t, os.Link(victim, name)) }},
+	} {
+		must(t, os.WriteFile(victim, []byte("the old one"), 0o600))
+		_ = os.Remove(name)
+		c.before()
+		p, err := placeOf(name)
+		must(t, err)
+		_ = os.Remove(name)
+		c.then()
+		for _, flags := range []int{os.O_APPEND | os.O_CREATE | os.O_RDWR,
+			os.O_WRONLY | os.O_TRUNC} {
+			f, err := p.open(flags, 0o600)
+			if err == nil {
+				f.Close()
+			}
+			if flags&os.O_CREATE != 0 && !errors.Is(err, errMoved) || p.was != nil && err == nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if p.was != nil && !errors.Is(writeOver(p, []byte("new")), errMoved) {
+			t.Errorf("%s was written to", what)
+		}
+		if got, _ := os.ReadFile(victim); string(got) != "the old one" {
+			t.Errorf("%s: it holds %q", what, got)
+		}
+	}
+}
+
 func TestAFileIsWrittenOverBehindNoLink(t *testing.T) {
-	file, link := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "link")
+	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, []byte("the old one"), 0o600))
-	must(t, os.Symlink(file, link))
-	if err := writeOver(link, []byte("new")); !errors.Is(err, syscall.ELOOP) {
-		t.Errorf("%v", err)
-	}
-	if got, _ := os.ReadFile(file); string(got) != "the old one" {
-		t.Errorf("behind the link is %q", got)
-	}
-	must(t, writeOver(file, []byte("new")))
+	p, err := placeOf(file)
+	must(t, err)
+	must(t, writeOver(p, []byte("new")))
 	if got, _ := os.ReadFile(file); string(got) != "new" {
+		t.Errorf("it holds %q", got)
+	}
+	must(t, os.Rename(file, file+"2"))
+	must(t, os.Symlink(file+"2", file))
+	if err := writeOver(p, []byte("newer")); !errors.Is(err, errMoved) { // also to the same file
+		t.Errorf("behind a link: %v", err)
+	}
+	must(t, os.Remove(file))
+	must(t, syscall.Mkfifo(file, 0o600))
+	if err := writeOver(p, []byte("newer")); !errors.Is(err, errMoved) { // it waits for no reader
+		t.Errorf("into a pipe: %v", err)
+	}
+	if got, _ := os.ReadFile(file + "2"); string(got) != "new" {
 		t.Errorf("it holds %q", got)
 	}
 }

@@ -19,13 +19,13 @@ func writeWhole(ctx context.Context, name string, data []byte) error {
 	}
 	if !p.plain {
 		_, err := reading(ctx, func() (struct{}, error) {
-			return struct{}{}, os.WriteFile(p.at, data, 0o600)
+			return struct{}{}, writeOver(p, data)
 		})
 		return unread(err)
 	}
 	f, err := os.CreateTemp(filepath.Dir(p.at), "."+filepath.Base(p.at)+".*")
 	if errors.Is(err, fs.ErrPermission) && p.was != nil {
-		return writeOver(p.at, data) // it may be written, and its directory may not
+		return writeOver(p, data) // it may be written, and its directory may not
 	}
 	if err != nil {
 		return err
@@ -51,9 +51,9 @@ func writeWhole(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// writeOver writes to a file that is there, and follows no link that has come in its place.
-func writeOver(at string, data []byte) error {
-	f, err := os.OpenFile(at, os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW, 0)
+// writeOver writes to what is there, and to nothing that has come in its place.
+func writeOver(p place, data []byte) error {
+	f, err := p.open(os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err
 	}
