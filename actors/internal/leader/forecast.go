@@ -83,7 +83,9 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 		drained[id], f.Drained[id] = time.Time{}, true
 	}
 	for _, id := range change.Without {
-		_, f.Lost[id] = members[id]
+		if _, here := members[id]; here { // it may be named twice
+			f.Lost[id] = true
+		}
 		f.Gone[id] = true
 		delete(members, id)
 	}
