@@ -35,7 +35,7 @@ func (p *Pieces) Add(n int, took time.Duration) {
 func (p *Pieces) Next() { p.spent, p.done = 0, 0 }
 
 // DeadlinesAreTimers tells whether the deadlines of a request's http.ResponseController are timers,
-// as they are in HTTP/2: the write deadline resets the stream when it is over, and the read deadline
+// as they are in HTTP/2: the write deadline resets the stream when it is over, the read deadline
 // ends the body, also while nothing is written or read. So they have to be taken away after each
 // write and each read.
 func DeadlinesAreTimers(r *http.Request) bool { return r.ProtoMajor >= 2 }
