@@ -11,8 +11,9 @@ import (
 const mostStrange = 10_000
 
 // StrangeKeys logs each key that a reader cannot use, once. Such a key is skipped and stops
-// nothing. After 10,000 keys one line says that there are more, and no other is logged. Safe for
-// concurrent use.
+// nothing. After 10,000 keys one line says that there are more, and no other is logged until the
+// process starts again, also if those that were logged are deleted: it knows keys, and no views in
+// which they could be missed. Safe for concurrent use.
 type StrangeKeys struct {
 	Log *slog.Logger
 
@@ -31,7 +32,8 @@ func (s *StrangeKeys) Skip(e store.Entry, why string) {
 	if len(s.told) == mostStrange {
 		s.more = true
 		s.Log.Warn("more-strange-keys-skipped", "logged", mostStrange, "then",
-			"no other strange key is logged", "do", "delete those that were logged")
+			"no other strange key is logged until this process starts again", "do",
+			"delete those that were logged, and start the process again")
 		return
 	}
 	if s.told == nil {
