@@ -152,3 +152,24 @@ func TestAServiceThatAnswersMayTakeTheBodyRarelyByEachProtocol(t *testing.T) {
 		})
 	})
 }
+
+// A read of the body may be under way in the transport when the handler has returned: from then on
+// its connection is the server's, whose HTTP/2 has nothing in its place.
+func TestAnEarlyAnswerInHTTP2LeavesTheClientsConnectionAlone(t *testing.T) {
+	restingWorld(t, true, func(ask func(*http.Request) (string, error)) {
+		for range 20 {
+			body, more := io.Pipe()
+			r, _ := http.NewRequest("POST", "https://x/a/", body)
+			go func() { _, _ = io.WriteString(more, strings.Repeat("x", 1<<17)) }()
+			if answer, err := ask(r); err != nil || answer != "who are you?" {
+				t.Errorf("%q, %v", answer, err)
+			}
+			_ = more.Close()
+			time.Sleep(time.Minute)
+		}
+	}, func(rw http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(rw).EnableFullDuplex() // else it waits for the body
+		rw.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(rw, "who are you?")
+	})
+}

@@ -130,6 +130,9 @@ type client struct {
 	mu                          sync.Mutex // of the deadlines: a body may go on beside the answer
 	readDeadline, writeDeadline deadline
 	reading                     bool // a read of the body is under way
+	// over: the handler returns, and its connection is no more its own. A read of the body may be
+	// under way still, in a goroutine of the transport's.
+	over bool
 	// when all of the answer has to be taken; zero: there is no such time
 	answerDeadline time.Time
 	body           io.Reader
@@ -173,7 +176,21 @@ func (c *client) extendReadDeadline(now time.Time) {
 	defer c.mu.Unlock()
 	c.reading = true
 	if c.readDeadline.move(now, left, most) {
-		_ = c.ctrl.SetReadDeadline(c.readDeadline.at)
+		c.setReadDeadline(c.readDeadline.at)
+	}
+}
+
+// setReadDeadline needs c.mu.
+func (c *client) setReadDeadline(at time.Time) {
+	if !c.over {
+		_ = c.ctrl.SetReadDeadline(at)
+	}
+}
+
+// setWriteDeadline needs c.mu.
+func (c *client) setWriteDeadline(at time.Time) {
+	if !c.over {
+		_ = c.ctrl.SetWriteDeadline(at)
 	}
 }
 
@@ -184,7 +201,7 @@ func (c *client) endRead() {
 	c.reading = false
 	if c.timers {
 		c.readDeadline = deadline{}
-		_ = c.ctrl.SetReadDeadline(time.Time{})
+		c.setReadDeadline(time.Time{})
 	}
 }
 
@@ -258,7 +275,7 @@ func (c *client) moveWriteDeadline(now time.Time, left time.Duration) {
 	if !c.answerDeadline.IsZero() && c.answerDeadline.Before(end) {
 		end = c.answerDeadline
 	}
-	_ = c.ctrl.SetWriteDeadline(end)
+	c.setWriteDeadline(end)
 }
 
 // endWrite counts what was written, and takes the deadline of a write away that is over.
@@ -268,7 +285,7 @@ func (c *client) endWrite(n int, began time.Time) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.writeDeadline = deadline{}
-		_ = c.ctrl.SetWriteDeadline(time.Time{})
+		c.setWriteDeadline(time.Time{})
 	}
 }
 
@@ -311,7 +328,7 @@ func (c *client) beginAnswer() {
 	defer c.mu.Unlock()
 	if c.reading || !c.timers {
 		// the body may go on beside the answer, also the read that is under way
-		_ = c.ctrl.SetReadDeadline(time.Now().Add(rolling(c.idleTimeout)))
+		c.setReadDeadline(time.Now().Add(rolling(c.idleTimeout)))
 	}
 }
 
@@ -338,17 +355,23 @@ func (c *client) read(p []byte) (int, error) {
 	if err == io.EOF {
 		c.bodyEnded.Store(true)
 		// from here on the server listens for the client's going
-		_ = c.ctrl.SetReadDeadline(time.Time{})
+		c.limitReading(time.Time{})
 	}
 	return n, err
+}
+
+func (c *client) limitReading(until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setReadDeadline(until)
 }
 
 // readAll reads a body of at most so many bytes, which have to be here within a time, however
 // busily they are sent, and before ctx ends. What a small body has not counts in the limit.
 func (c *client) readAll(ctx context.Context, most int64, room *limit,
 	within time.Duration) ([]byte, int64, error) {
-	_ = c.ctrl.SetReadDeadline(time.Now().Add(within))
-	defer context.AfterFunc(ctx, func() { _ = c.ctrl.SetReadDeadline(time.Now()) })()
+	c.limitReading(time.Now().Add(within))
+	defer context.AfterFunc(ctx, func() { c.limitReading(time.Now()) })()
 	return room.readAll(readerFunc(c.read), smallBytes, most)
 }
 
@@ -357,12 +380,16 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // done gives the client the time for what the server still holds of the answer, and sends behind
-// the handler. Of a body that was not read to its end the server reads what is left.
+// the handler. Of a body that was not read to its end the server reads what is left. It is the last
+// that the handler does.
 func (c *client) done() {
 	if c.hasBody && !c.bodyEnded.Load() {
 		c.beginAnswer()
-		_ = c.ctrl.SetReadDeadline(time.Now().Add(min(c.idleTimeout, lingerTime)))
+		c.limitReading(time.Now().Add(min(c.idleTimeout, lingerTime)))
 	}
 	c.taken.Next()
 	c.extendWriteDeadline(time.Now()) // the server takes it away with the request
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
 }
