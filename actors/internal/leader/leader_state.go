@@ -61,12 +61,12 @@ func (a *Assigner) sameAbsence(member string, now absence, lease time.Duration) 
 }
 
 // graceOfMoved is the grace of an absence whose ack has moved since it was first confirmed. One of
-// the two acks is a stranger's. It may be the first, with the right one put back since: it cannot be
-// known. So neither counts, but the lease that the sentinel names, or the leader's own grace if that
-// is longer. It is the longest lease that the member can have: its own acks say no more, and they
-// may say less only when a predecessor's lease is over, or when the member has stopped. So the grace
-// is never shorter than what its own ack says of its lease, and what a stranger says makes it no
-// longer than that.
+// the two acks is a stranger's. It may be the first, with the right one put back since: it cannot
+// be known. So neither counts, but the lease that the sentinel names, or the leader's own grace if
+// that is longer. It is the longest lease that the member can have: its own acks say no more, and
+// they may say less only when a predecessor's lease is over, or when the member has stopped. So the
+// grace is never shorter than what its own ack says of its lease, and what a stranger says makes it
+// no longer than that.
 //
 // For as long as the first ack asks that a stopped member's items be kept, they are. Where the
 // sentinel names no lease (0), the longer grace counts.
