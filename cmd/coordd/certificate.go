@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/coordd/coordd/supervisor"
 )
 
 // certificate is the pair in two files. A pair that is renewed on disk is taken in. Whoever
@@ -73,20 +75,12 @@ func (c *certificate) renew(ended chan struct{}) {
 			"its disk does not answer", "then", "going on with the one before, until it does")
 	})
 	defer slow.Stop()
-	// Before they are read: what is written meanwhile is seen at the next look.
-	seen := c.look()
-	if same(seen[0], c.seen[0]) && same(seen[1], c.seen[1]) {
-		return
-	}
-	c.seen = seen
-	if err := c.readAgain(); err != nil {
+	// In nobody's connection: net/http would catch a panic there.
+	if err := supervisor.Protect(c.readAgain); err != nil {
 		// also between the writes of the two files
 		c.log.Error("http-certificate-not-renewed", "err", err, "then",
 			"going on with the one before, until the files change")
-		return
 	}
-	c.log.Info("http-certificate-renewed", "file", c.files[0], "not_after",
-		c.pair.Load().Leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
 // read takes the pair in, if it is one.
@@ -103,14 +97,26 @@ func (c *certificate) read() error {
 	return nil
 }
 
-// readAgain reads files that have changed. It opens no pipe: it might wait for a writer for ever.
+// readAgain reads the files if they have changed. It opens no pipe: it might wait for a writer for
+// ever.
 func (c *certificate) readAgain() error {
-	for i, info := range c.seen {
+	// Before they are read: what is written meanwhile is seen at the next look.
+	seen := c.look()
+	if same(seen[0], c.seen[0]) && same(seen[1], c.seen[1]) {
+		return nil
+	}
+	c.seen = seen
+	for i, info := range seen {
 		if info != nil && !info.Mode().IsRegular() {
 			return fmt.Errorf("%s is no regular file", c.files[i])
 		}
 	}
-	return c.read()
+	if err := c.read(); err != nil {
+		return err
+	}
+	c.log.Info("http-certificate-renewed", "file", c.files[0], "not_after",
+		c.pair.Load().Leaf.NotAfter.UTC().Format(time.RFC3339))
+	return nil
 }
 
 func (c *certificate) look() (found [2]os.FileInfo) {
