@@ -55,22 +55,28 @@ type teller struct{ Err error }
 
 func (t teller) String() string { return "told: " + t.Err.Error() }
 
+// restartedOnce runs a child that may fail twice, and returns how often it was started and what
+// became of its supervisor.
+func restartedOnce(t *testing.T, child func() error) (s *supervisor.Supervisor, starts int,
+	err error) {
+	t.Helper()
+	s, err = supervisor.New("root", supervisor.Tree{MaxRestarts: 1,
+		Children: []supervisor.Child{{Name: "child", Run: func(context.Context) error {
+			starts++
+			return child()
+		}}}}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Run(t.Context())
+	return s, starts, err
+}
+
 func TestAPanicWhoseValueHasNoEndIsAFailureLikeAnyOther(t *testing.T) {
 	for name, value := range endless() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				starts := 0
-				s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 1,
-					Children: []supervisor.Child{
-						{Name: "child", Run: func(context.Context) error {
-							starts++
-							panic(value)
-						}},
-					}}, quiet)
-				if err != nil {
-					t.Fatal(err)
-				}
-				err = s.Run(t.Context())
+				s, starts, err := restartedOnce(t, func() error { panic(value) })
 				var p *supervisor.PanicError
 				if !errors.As(err, &p) || starts != 2 {
 					t.Errorf("%d starts, and %T", starts, err)

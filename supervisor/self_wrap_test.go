@@ -50,20 +50,11 @@ func TestAnErrorThatWrapsItselfByWayOfASupervisorsOwnIsAFailureLikeAnyOther(t *t
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				starts := 0
-				s, err := supervisor.New("root", supervisor.Tree{MaxRestarts: 1,
-					Children: []supervisor.Child{
-						{Name: "child", Run: func(context.Context) error {
-							starts++
-							why := &failure{errors.New("nothing yet")}
-							why.then = ends(t, why)
-							return why
-						}},
-					}}, quiet)
-				if err != nil {
-					t.Fatal(err)
-				}
-				err = s.Run(t.Context())
+				_, starts, err := restartedOnce(t, func() error {
+					why := &failure{errors.New("nothing yet")}
+					why.then = ends(t, why)
+					return why
+				})
 				if !errors.Is(err, supervisor.ErrUnreadable) || starts != 2 {
 					t.Errorf("%d starts and %v, want 2 and %v", starts, err,
 						supervisor.ErrUnreadable)
@@ -99,18 +90,8 @@ func TestWhatAnErrorHidesOrAnotherSupervisorReturnedAsksForNothing(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				starts := 0
-				s, fails := supervisor.New("root", supervisor.Tree{MaxRestarts: 1,
-					Children: []supervisor.Child{
-						{Name: "child", Run: func(context.Context) error {
-							starts++
-							return err
-						}},
-					}}, quiet)
-				if fails != nil {
-					t.Fatal(fails)
-				}
-				if ended := s.Run(t.Context()); ended == nil || starts != 2 {
+				_, starts, ended := restartedOnce(t, func() error { return err })
+				if ended == nil || starts != 2 {
 					t.Errorf("%d starts and %v, want a restart and an escalation", starts, ended)
 				}
 			})

@@ -143,14 +143,21 @@ func TestASignalEndsAReplayWhoseErrorsNobodyReads(t *testing.T) {
 	defer cancel()
 	errs := &unreadPipe{begun: make(chan struct{}), closed: make(chan struct{})}
 	defer close(errs.closed)
-	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, surroundings{args: []string{"config", "replay", "--config-log", dir,
-			"--service", "demo", "--consul", server.URL}, env: os.LookupEnv,
-			in: strings.NewReader(""), out: io.Discard, err: errs})
+		<-errs.begun
+		cancel()
 	}()
-	<-errs.begun
-	cancel()
+	endsByASignal(t, ctx, surroundings{args: []string{"config", "replay", "--config-log", dir,
+		"--service", "demo", "--consul", server.URL}, env: os.LookupEnv,
+		in: strings.NewReader(""), out: io.Discard, err: errs})
+}
+
+// endsByASignal runs a command, which has to end with a failure when ctx does: as by a signal.
+func endsByASignal(t *testing.T, ctx context.Context, s surroundings) {
+	t.Helper()
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, s) }()
+	<-ctx.Done()
 	select {
 	case code := <-ended:
 		if code != exitFailed {

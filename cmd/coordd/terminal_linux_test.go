@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
-	"github.com/coordd/coordd/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,9 +19,7 @@ func openTerminal(t *testing.T) (master, terminal *os.File) {
 	t.Helper()
 	t.Setenv("TERM", "xterm")
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Skip("no terminal is to be had: ", err)
-	}
+	must(t, err)
 	master = os.NewFile(uintptr(fd), "ptmx")
 	t.Cleanup(func() { master.Close() })
 	must(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
@@ -52,20 +48,9 @@ func TestASignalEndsACommandThatDrawsOnAStoppedTerminal(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, surroundings{args: []string{"work", "import", "-", "--consul", server.URL},
-			env: os.LookupEnv, in: strings.NewReader(items.String()), out: &bytes.Buffer{},
-			err: terminal})
-	}()
-	select {
-	case code := <-ended:
-		if code != exitFailed {
-			t.Errorf("exit code %d", code)
-		}
-	case <-time.After(testkit.Patience):
-		t.Errorf("it waits still, %v after the signal", testkit.Patience)
-	}
+	endsByASignal(t, ctx, surroundings{args: []string{"work", "import", "-", "--consul",
+		server.URL}, env: os.LookupEnv, in: strings.NewReader(items.String()), out: io.Discard,
+		err: terminal})
 	must(t, unix.IoctlSetInt(control, unix.TCXONC, unix.TCOON))
 }
 

@@ -105,17 +105,7 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "lock")
 			f, ran := startMortal(t, guard.Config{LockFile: file})
 			g := f.g
-			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " +
-				f.path("pids") + "; exec sleep 1000"})
-			guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
-			var id string
-			testkit.Eventually(t, "the lock", func() bool { id = g.BindLock(); return id != "" })
-			other, err := os.OpenFile(file, os.O_RDWR, 0)
-			must(t, err)
-			defer other.Close()
-			must(t, syscall.Kill(guardPID, syscall.SIGKILL))
-			within(t, "the end", ended)
-			within(t, "the end of Run", ran)
+			id, other := killBound(t, f, ran, file)
 			// What is written meanwhile stays, perhaps for long: it must not say less than what was
 			// written before.
 			if got := g.BindLock(); got != id {
@@ -130,7 +120,7 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ran = f.run(ctx)
-			ended = f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
+			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
 			select {
 			case err := <-ended:
 				t.Errorf("it ran without the lock: %v, with %q", err, g.LockID())
@@ -159,20 +149,28 @@ func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
 	}
 }
 
+// killBound kills a guard process that has its lock for an owner that is bound to it, and returns
+// what it is bound to, and the lock's file, opened by another.
+func killBound(t *testing.T, f *fixture, ran <-chan error, file string) (id string, other *os.File) {
+	t.Helper()
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
+		"; exec sleep 1000"})
+	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
+	testkit.Eventually(t, "the lock", func() bool { id = f.g.BindLock(); return id != "" })
+	other, err := os.OpenFile(file, os.O_RDWR, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = other.Close() })
+	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
+	within(t, "the end", ended)
+	within(t, "the end of Run", ran)
+	return id, other
+}
+
 func TestABoundGuardThatCannotHaveItsLockEndsItsRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	f, ran := startMortal(t, guard.Config{LockFile: file})
 	f.g.StuckAfter(300 * time.Millisecond)
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
-		"; exec sleep 1000"})
-	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
-	testkit.Eventually(t, "the lock", func() bool { return f.g.BindLock() != "" })
-	other, err := os.OpenFile(file, os.O_RDWR, 0)
-	must(t, err)
-	defer other.Close()
-	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
-	within(t, "the end", ended)
-	within(t, "the end of Run", ran)
+	_, other := killBound(t, f, ran, file)
 	must(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 	if err := within(t, "the end of the next Run", f.run(t.Context())); !errors.Is(err,
 		guard.ErrStuck) {

@@ -103,9 +103,7 @@ func startTold(t *testing.T) *told {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	must(t, os.Chown(dir, nobody, nobody))
 	setpriv, err := exec.LookPath("setpriv")
-	if err != nil {
-		t.Skip(err)
-	}
+	must(t, err)
 	program, err := os.ReadFile(setpriv)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "sudo"), program, 0o755))

@@ -105,3 +105,11 @@ var scenarios = []struct {
 	{"AResignationIsWrittenAtLastWhenTheConnectionIsClosed", closedWhilePending},
 	{"AConnectionThatIsClosedUnderALeaderGivesNothingUpBeforeItHasStopped", closedWhileLeading},
 }
+
+// Resign ends candidacies, one after the other, and returns when each is over.
+func Resign(all ...*election.Election) {
+	for _, e := range all {
+		e.Resign()
+		<-e.Done()
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
@@ -84,9 +85,6 @@ func TestWhoeverPreemptsAsksNoLaterLeaderToMakeWay(t *testing.T) {
 		if s := high.State().Get(); s.Role != election.Leading {
 			t.Errorf("the one of the highest priority is told %v", s)
 		}
-		for _, e := range []*election.Election{asks, high} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(asks, high)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
@@ -53,10 +54,7 @@ func TestADenialThatIsOverCostsNoSession(t *testing.T) {
 		if now := c.Contact().Get(); now.Session != session {
 			t.Errorf("the session has ended: %v; who waits elsewhere: %v", now, waits.State().Get())
 		}
-		for _, e := range []*election.Election{b, leads, waits} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(b, leads, waits)
 		c.Close()
 		plain.Close()
 	})
@@ -78,10 +76,7 @@ func TestADenialOfLessThanALeaseCostsNoSession(t *testing.T) {
 			c.Contact().Get().Session != session {
 			t.Errorf("b: %v; the session: %v, and was %v", now, c.Contact().Get(), session)
 		}
-		for _, e := range []*election.Election{a, b} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(a, b)
 		c.Close()
 		plain.Close()
 	})

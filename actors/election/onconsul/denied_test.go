@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
@@ -81,10 +82,7 @@ func TestALeaderThatMayNoLongerWriteIsSucceeded(t *testing.T) {
 					t.Errorf("after %v a is %v, and b %v", took, a.State().Get(), b.State().Get())
 				}
 				denied.Store(false)
-				for _, e := range []*election.Election{a, b} {
-					e.Resign()
-					<-e.Done()
-				}
+				electiontest.Resign(a, b)
 			})
 		})
 	}

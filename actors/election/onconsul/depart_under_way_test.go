@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
@@ -60,10 +61,7 @@ func TestADepartureLeavesNothingForATakeThatIsUnderWay(t *testing.T) {
 			t.Errorf("the next one leads after %v", took)
 		}
 		dead.Store(false)
-		for _, e := range []*election.Election{first, next, leader} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(first, next, leader)
 		dies.Close()
 	})
 }

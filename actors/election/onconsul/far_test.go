@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
 )
 
@@ -72,10 +73,7 @@ func TestWhoWasFarBackLeadsInItsTurnAfterALostLeader(t *testing.T) {
 			for _, e := range lost {
 				<-e.Done()
 			}
-			for _, e := range []*election.Election{far, last} {
-				e.Resign()
-				<-e.Done()
-			}
+			electiontest.Resign(far, last)
 		})
 	}
 }

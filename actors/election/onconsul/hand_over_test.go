@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
@@ -164,10 +165,7 @@ func touched(t *testing.T) (err error) {
 					err = fmt.Errorf("somebody wrote to %s, and the leader %s: the next one is %v",
 						key, how, role)
 				}
-				for _, e := range []*election.Election{a, b} {
-					e.Resign()
-					<-e.Done()
-				}
+				electiontest.Resign(a, b)
 			})
 		}
 	}

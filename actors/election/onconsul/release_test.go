@@ -108,10 +108,7 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 		if s := leads.State().Get(); s.Role != election.Leading || s.Token != before.Token {
 			t.Errorf("the late release made %v of %v", s, before)
 		}
-		for _, e := range []*election.Election{a, b} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(a, b)
 		for _, conn := range []*onconsul.Conn{one, two, three} {
 			conn.Close()
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -41,10 +42,7 @@ func TestAVoidOrderKeepsNobodyFromPreempting(t *testing.T) {
 		if s := next.State().Get(); s.Role != election.Leading {
 			t.Errorf("who has the higher priority is told %v", s)
 		}
-		for _, e := range []*election.Election{leader, next} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(leader, next)
 	})
 }
 
@@ -74,9 +72,6 @@ func TestAnOrderWithALongIDKeepsNobodyFromPreempting(t *testing.T) {
 		if s := next.State().Get(); s.Role != election.Leading {
 			t.Errorf("who has the higher priority is told %v", s)
 		}
-		for _, e := range []*election.Election{leader, next} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(leader, next)
 	})
 }

@@ -3,13 +3,13 @@ package onzk_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"net"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
@@ -26,37 +26,25 @@ func (d *denying) Dial(network, address string, timeout time.Duration) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	return &deniedConn{Conn: c, server: d}, nil
+	const noAuth = -102
+	return &deniedConn{wrongAnswers{Conn: c, code: noAuth}, d}, nil
 }
 
 type deniedConn struct {
-	net.Conn
+	wrongAnswers
 	server *denying
-	xid    atomic.Uint32 // of a request that is denied
 }
 
 func (c *deniedConn) Write(request []byte) (int, error) {
 	const multi, exists = 14, 3
 	path := c.server.path.Load()
-	if path == nil || len(request) < 12 || binary.BigEndian.Uint32(request[8:]) != multi ||
-		!bytes.Contains(request, []byte(*path)) {
+	xid, is := isOf(request, multi)
+	if path == nil || !is || !bytes.Contains(request, []byte(*path)) {
 		return c.Conn.Write(request)
 	}
-	xid := binary.BigEndian.Uint32(request[4:])
 	c.xid.Store(xid)
 	_, err := c.Conn.Write(packet(xid, int32(exists), int32(1), byte('/'), byte(0)))
 	return len(request), err
-}
-
-func (c *deniedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if xid := c.xid.Load(); n >= 16 && xid != 0 && binary.BigEndian.Uint32(b) == xid {
-		const noAuth = -102
-		denied := int32(noAuth)
-		binary.BigEndian.PutUint32(b[12:], uint32(denied))
-		c.xid.Store(0)
-	}
-	return n, err
 }
 
 // An administrator takes the rights to an election's nodes away from its leader. It may not give
@@ -115,10 +103,7 @@ func TestALeaderThatIsDeniedToGiveTheLeadershipUpIsSucceeded(t *testing.T) {
 						b.State().Get())
 				}
 				server.path.Store(nil)
-				for _, e := range []*election.Election{a, b} {
-					e.Resign()
-					<-e.Done()
-				}
+				electiontest.Resign(a, b)
 			})
 		})
 	}

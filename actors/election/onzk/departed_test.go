@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
@@ -85,10 +86,7 @@ func lateDeparture(t *testing.T) (err error) {
 		if now := b.State().Get(); now.Role != election.Leading || now.Token != token {
 			err = fmt.Errorf("the departure of the leader before has deposed this one: %v", now)
 		}
-		for _, e := range []*election.Election{a, b} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(a, b)
 	})
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
@@ -91,10 +92,7 @@ func TestAHandOverHoldsTheOthersBackBehindALockDelay(t *testing.T) {
 				}
 				way.Mend(true)
 				becomes(t, c, election.Leading)
-				for _, e := range []*election.Election{b, c} {
-					e.Resign()
-					<-e.Done()
-				}
+				electiontest.Resign(b, c)
 			})
 		})
 	}
@@ -144,10 +142,7 @@ func TestAHandOverThatIsForAnEarlierLeaderIsRefused(t *testing.T) {
 		}
 		must(t, backend.HandOver(t.Context(), id, second))
 		becomes(t, b, election.Draining)
-		for _, e := range []*election.Election{b, c} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(b, c)
 		<-a.Done()
 	})
 }

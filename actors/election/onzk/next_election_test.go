@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
@@ -227,10 +228,7 @@ func TestTheIdentityOfADeletedElectionIsNeverMadeInTheNextOne(t *testing.T) {
 					t.Errorf("the end of the election before says %v and has ended this one: %v",
 						err, now)
 				}
-				for _, e := range []*election.Election{next, joiner} {
-					e.Resign()
-					<-e.Done()
-				}
+				electiontest.Resign(next, joiner)
 			})
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/devzookeeper"
 	"github.com/go-zookeeper/zk"
@@ -61,10 +62,7 @@ func TestACandidateWaitsForNoNodeOfItsOwn(t *testing.T) {
 		if candidates != 3 { // a's, b's, and that of another session
 			t.Errorf("%d candidates are left", candidates)
 		}
-		for _, e := range []*election.Election{a, b} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(a, b)
 	})
 }
 
@@ -145,9 +143,6 @@ func TestALostCreateIsFoundOnAServerThatIsBehind(t *testing.T) {
 		if left.Load() >= 1 || len(made) != 2 {
 			t.Errorf("lost: %t; the candidates' nodes have been %v", left.Load() < 1, made)
 		}
-		for _, e := range []*election.Election{first, a} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(first, a)
 	})
 }

@@ -1,7 +1,6 @@
 package onzk_test
 
 import (
-	"encoding/binary"
 	"errors"
 	"log/slog"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/devzookeeper"
 	"github.com/coordd/coordd/internal/testkit"
@@ -30,34 +30,24 @@ func (r *refusing) Dial(network, address string, timeout time.Duration) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	return &refusingConn{Conn: c, server: r}, nil
+	const authFailed = -115
+	conn := &refusingConn{wrongAnswers{Conn: c, code: authFailed}, r}
+	conn.then = func() { time.AfterFunc(time.Millisecond, func() { _ = c.Close() }) }
+	return conn, nil
 }
 
 type refusingConn struct {
-	net.Conn
+	wrongAnswers
 	server *refusing
-	xid    atomic.Uint32 // of the last credentials
 }
 
 func (c *refusingConn) Write(request []byte) (int, error) {
 	const setAuth = 100
-	if len(request) >= 12 && binary.BigEndian.Uint32(request[8:]) == setAuth &&
-		c.server.refuses.Load() {
+	if xid, is := isOf(request, setAuth); is && c.server.refuses.Load() {
 		c.server.asked.Add(1)
-		c.xid.Store(binary.BigEndian.Uint32(request[4:]))
+		c.xid.Store(xid)
 	}
 	return c.Conn.Write(request)
-}
-
-func (c *refusingConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if xid := c.xid.Load(); n >= 16 && xid != 0 && binary.BigEndian.Uint32(b) == xid {
-		const authFailed = -115
-		failed := int32(authFailed)
-		binary.BigEndian.PutUint32(b[12:], uint32(failed))
-		time.AfterFunc(time.Millisecond, func() { _ = c.Conn.Close() })
-	}
-	return n, err
 }
 
 // A server that refuses the credentials is asked less and less often, and the log says once that it
@@ -169,10 +159,7 @@ func TestALeaderWhoseCredentialsAreRefusedLaterIsSucceeded(t *testing.T) {
 		server.refuses.Store(false)
 		c := s.nominate(conn, "c")
 		becomes(t, c, election.Following)
-		for _, e := range []*election.Election{b, c} {
-			e.Resign()
-			<-e.Done()
-		}
+		electiontest.Resign(b, c)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/test/realzookeeper"
 	"github.com/go-zookeeper/zk"
@@ -278,10 +279,7 @@ func TestALeadersNodeThatIsNotEphemeralIsInNobodysWay(t *testing.T) {
 				next.State().Get())
 		}
 	}
-	for _, e := range []*election.Election{first, next} {
-		e.Resign()
-		<-e.Done()
-	}
+	electiontest.Resign(first, next)
 	stray()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -18,6 +18,16 @@ type script struct {
 	client, server net.Conn
 }
 
+// piped is a dialer whose servers are at the other end of pipes.
+func piped() (d *onzk.Dialer, servers chan net.Conn) {
+	servers = make(chan net.Conn, 1)
+	return &onzk.Dialer{Base: func(string, string, time.Duration) (net.Conn, error) {
+		client, server := net.Pipe()
+		servers <- server
+		return client, nil
+	}}, servers
+}
+
 func dialed(t *testing.T, d *onzk.Dialer, servers <-chan net.Conn) *script {
 	t.Helper()
 	c, err := d.Dial("tcp", "10.0.0.1:2181", time.Second)
@@ -89,12 +99,7 @@ func (s *script) answers(zxids ...int64) (heard int) {
 func TestNothingFromThePastIsHeardWithoutTheClientsZxid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 4 * time.Second
-		servers := make(chan net.Conn, 1)
-		d := &onzk.Dialer{Base: func(string, string, time.Duration) (net.Conn, error) {
-			client, server := net.Pipe()
-			servers <- server
-			return client, nil
-		}}
+		d, servers := piped()
 		next := func(told, want int64, heard, most int) {
 			t.Helper()
 			if told != want || heard != most {
@@ -150,12 +155,7 @@ func TestNothingFromThePastIsHeardWithoutTheClientsZxid(t *testing.T) {
 func TestAServerThatIsBehindOnceInEachOutageCostsNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 4 * time.Second
-		servers := make(chan net.Conn, 1)
-		d := &onzk.Dialer{Base: func(string, string, time.Duration) (net.Conn, error) {
-			client, server := net.Pipe()
-			servers <- server
-			return client, nil
-		}}
+		d, servers := piped()
 		s := dialed(t, d, servers)
 		s.handshake(0, 0, timeout)
 		s.answers(100)

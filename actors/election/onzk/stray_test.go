@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/test/realzookeeper"
 	"github.com/go-zookeeper/zk"
 )
@@ -60,10 +61,7 @@ func TestWhatStrangersLeaveIsInNobodysWay(t *testing.T) {
 			if err != nil || len(list) != 2 {
 				t.Errorf("the candidates are %v, %v; want two", list, err)
 			}
-			for _, e := range []*election.Election{e, next} {
-				e.Resign()
-				<-e.Done()
-			}
+			electiontest.Resign(e, next)
 			if err := next.Delete(t.Context()); err != nil {
 				t.Error(err)
 			}
