@@ -307,3 +307,25 @@ func TestADiskThatHangsUnderACertificateKeepsNobodyWaiting(t *testing.T) {
 		}
 	})
 }
+
+// The look is in no connection's goroutine: net/http would catch a panic there.
+func TestALookAtACertificateThatPanicsIsOneThatFailed(t *testing.T) {
+	own := pems(t)
+	synctest.Test(t, func(t *testing.T) {
+		var out testkit.Output
+		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.NewTextHandler(&out, nil)))
+		must(t, err)
+		first, _ := c.get(nil)
+		c.stat = func(string) (os.FileInfo, error) { panic("a fault") }
+		for range 3 {
+			time.Sleep(lookEvery)
+			if got, err := c.get(nil); err != nil || got != first {
+				t.Errorf("another one is shown (%v)", err)
+			}
+		}
+		if text := out.Take(); strings.Count(text, "http-certificate-not-renewed") != 3 ||
+			!strings.Contains(text, "a fault") {
+			t.Errorf("it said %q", text)
+		}
+	})
+}

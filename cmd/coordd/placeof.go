@@ -40,7 +40,8 @@ func (p place) open(flags int, perm fs.FileMode) (*os.File, error) {
 		return f, err
 	}
 	now, err := f.Stat()
-	if err == nil && !os.SameFile(now, p.was) {
+	// A number is free for another file as soon as the first one is gone.
+	if err == nil && (!os.SameFile(now, p.was) || now.Mode().Type() != p.was.Mode().Type()) {
 		err = fmt.Errorf("%s: %w", p.at, errMoved)
 	}
 	if err == nil && truncate != 0 && p.plain {

@@ -140,6 +140,8 @@ func TestNothingIsOpenedThatHasComeInThePlaceOfWhatWasLookedAt(t *testing.T) {
 		"a link in a file's place": {func() { must(t, os.WriteFile(name, nil, 0o600)) }, link},
 		"a file in a file's place": {func() { must(t, os.WriteFile(name, nil, 0o600)) },
 			func() { must(t, os.Link(victim, name)) }},
+		"a pipe in a file's place": {func() { must(t, os.WriteFile(name, nil, 0o600)) },
+			func() { must(t, syscall.Mkfifo(name, 0o600)) }},
 		"a link in a pipe's place": {func() { must(t, syscall.Mkfifo(name, 0o600)) }, link},
 		"a file in a pipe's place": {func() { must(t, syscall.Mkfifo(name, 0o600)) },
 			func() { must(t, os.Link(victim, name)) }},

@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"fmt"
 	"os/exec"
 	"strconv"
 	"syscall"
@@ -62,4 +63,71 @@ func TestKilledIsSaidOfACommandWhenAllOfItIs(t *testing.T) {
 		cr.settleEnded()
 		return len(cr.runs) == 0
 	})
+}
+
+// leftover is a process of that command of a dead guard process.
+func leftover(t *testing.T, token string, id uint64) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	cmd.Env = []string{fmt.Sprintf("%s=%s/%d", markerEnv, token, id)}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	testkit.Eventually(t, "its program", func() bool {
+		got, _, err := commandOf(cmd.Process.Pid, token)
+		return err == nil && got == id
+	})
+	return cmd
+}
+
+// A round may miss a process that another one passes its work on to.
+func TestAnItemThatIsChasedEndsWhenTwoRoundsMeetNothingOfIt(t *testing.T) {
+	gone := exec.Command("true") // the guard process
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	w := &watch{g: New(Config{}), l: newLink(nil, nil, nil), token: newToken(), cmd: gone}
+	one, two := w.l.start(command{Kind: cmdStart}), w.l.start(command{Kind: cmdStart})
+	w.left = map[uint64]bool{one.id: true, two.id: true}
+	w.g.leave(w)
+	for round := range 2 {
+		leftover(t, w.token, two.id)
+		w.g.chase(0)
+		select {
+		case <-one.done:
+			if round == 0 {
+				t.Error("it has ended after one round")
+			}
+		default:
+			if round == 1 {
+				t.Error("it has not ended after two rounds")
+			}
+		}
+	}
+	select {
+	case <-two.done:
+		t.Error("the other one has ended beside its process")
+	default:
+	}
+}
+
+// What a sweep has killed may have started something that it has not met.
+func TestASweepIsDoneWhenItMeetsNothingNew(t *testing.T) {
+	var s sweep
+	token := newToken()
+	sweeps := func() {
+		s.begin(token, []uint64{1})
+		testkit.Eventually(t, "the end of the sweep", func() bool { return !s.busy.Load() })
+	}
+	for range 3 {
+		_ = leftover(t, token, 1)
+		if sweeps(); s.isDone(1) {
+			t.Fatal("it is done although it has met a process that had no SIGKILL yet")
+		}
+	}
+	testkit.Eventually(t, "a whole round without", func() bool { sweeps(); return s.isDone(1) })
+	if s.forget(1); s.isDone(1) {
+		t.Error("it is kept of a command that has ended")
+	}
 }

@@ -3,6 +3,7 @@ package onconsul_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,8 +16,21 @@ import (
 )
 
 // A process is killed while its Take is under way. The Take arrives when its departure has found
-// that nobody leads.
+// that nobody leads, at the last moment of each of its steps.
 func TestADepartureLeavesNothingForATakeThatIsUnderWay(t *testing.T) {
+	for name, at := range map[string]func(*http.Request) bool{
+		"before the session ends": func(r *http.Request) bool {
+			return strings.Contains(r.URL.Path, "/session/destroy/")
+		},
+		"before its candidates are deleted": func(r *http.Request) bool {
+			return strings.Contains(transport.Txn(r), `"delete`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { departsBesideATake(t, at) })
+	}
+}
+
+func departsBesideATake(t *testing.T, arrives func(*http.Request) bool) {
 	bubble(t, func(t *testing.T, s *embedded) {
 		var armed, dead atomic.Bool
 		sent, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -43,11 +57,13 @@ func TestADepartureLeavesNothingForATakeThatIsUnderWay(t *testing.T) {
 		armed.Store(true)
 		leader.Resign()
 		<-sent
-		// The last moment at which the Take may arrive.
+		arrive := sync.OnceFunc(func() {
+			close(free)
+			<-done
+		})
 		guard := devconsul.ClientOver(transport.Func(func(r *http.Request) (*http.Response, error) {
-			if strings.Contains(r.URL.Path, "/session/destroy/") {
-				close(free)
-				<-done
+			if arrives(r) {
+				arrive()
 			}
 			return s.consul.RoundTripper().RoundTrip(r)
 		}))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
@@ -85,10 +86,7 @@ func (m *team) stands(root, name, who string) (*election.Election, *devzookeeper
 }
 
 func (m *team) leave() {
-	for _, e := range m.elections {
-		e.Resign()
-		<-e.Done()
-	}
+	electiontest.Resign(m.elections...)
 	for _, c := range m.links {
 		c.Close()
 	}
@@ -146,6 +144,44 @@ func TestACandidateRemovesNothingOfOthersBelowItsName(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Nor does an order for it touch the node, which is the other one's.
+func TestAnOrderTouchesNoNodeOfTheElectionAround(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		m := &team{t: t, s: s}
+		defer m.leave()
+		x, _ := m.stands("/team", "db", "x")
+		becomes(t, x, election.Leading)
+		cfg := onzk.Config{Root: "/team/db", Servers: addresses, Logger: s.log,
+			Dial: s.zoo.Way(devzookeeper.Weather{}).Dial}
+		conn := s.connect(cfg)
+		defer conn.Close()
+		before := s.zoo.Nodes("/team")
+		for _, name := range []string{"leader", "term", "yield"} {
+			e, err := election.New(conn, election.Config{Election: name, Logger: s.log})
+			must(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, departs := onzk.Depart(ctx, cfg, name, m.links[0].Contact().Get().Session)
+			for what, err := range map[string]error{"end": e.End(ctx), "departure": departs} {
+				if !errors.Is(err, election.ErrInvalid) {
+					t.Errorf("%s: the %s is answered with %v", name, what, err)
+				}
+			}
+			_ = e.Delete(ctx) // where there is no such node, there is nothing to do
+			if err := e.HandOver(ctx, "x"); err == nil {
+				t.Errorf("%s: it was handed over", name)
+			}
+		}
+		if after := s.zoo.Nodes("/team"); !maps.EqualFunc(before, after,
+			func(a, b devzookeeper.Node) bool { return string(a.Data) == string(b.Data) }) {
+			t.Errorf("there were %v, and now there are %v", before, after)
+		}
+		if now := x.State().Get(); now.Role != election.Leading {
+			t.Errorf("the leader is %v", now)
+		}
+	})
 }
 
 // As above, where the election around was made by a version whose elections have no identity.
