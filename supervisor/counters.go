@@ -23,7 +23,7 @@ type Counters struct {
 	// Total of all children, also of those that are gone.
 	Total Counts `json:"total"`
 	// Children by path, and the root by its name. Who has nothing to count is left out, and so is a
-	// dynamic child that is gone.
+	// dynamic child that is gone: one that was abandoned is not, until it has ended.
 	Children map[string]Counts `json:"children"`
 	// Removed are the counts of dynamic children that are gone, and of all below them, by the path
 	// of their supervisor. With Children they make the total.

@@ -109,7 +109,7 @@ type result struct {
 }
 
 func (r result) err() error {
-	left, first := lingering(r.leftovers), r.failed
+	left, first := r.leftovers, r.failed
 	if r.escalated != nil {
 		first = r.escalated
 	}
@@ -219,10 +219,10 @@ func (l *loop) finish() result {
 	close(l.over)
 	rest := l.inbox.close()
 	for c := l.children.head; c != nil; c = c.next {
-		if !c.lingers {
+		if !c.lingers { // else its end sees to that
+			l.forget(c)
 			c.done.set()
 		}
-		l.forget(c)
 		if c.extra().restarters != nil {
 			c.answerRestart(l.group.stopped("restart", c.def.Name))
 		}

@@ -332,6 +332,7 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 			if len(w.running) > 0 {
 				w.faultf("still running at the end: %v", w.running)
 			}
+			w.checkCounters(sup.Counters())
 		})
 		for _, f := range w.faults {
 			rt.Error(f)
@@ -382,6 +383,30 @@ func (w *witness) checkStuck(path string, err *supervisor.StuckError) {
 	if restart, ok := w.restarts[path]; ok && restart == supervisor.Temporary && !w.gates[path] {
 		w.faultf("%s is temporary, and its tree gave up because it hangs: %v", path, err)
 	}
+}
+
+// checkCounters wants nobody left out, and no dynamic child by its name when all are gone.
+func (w *witness) checkCounters(c supervisor.Counters) {
+	var sum supervisor.Counts
+	for path, n := range c.Children {
+		addCounts(&sum, n)
+		if strings.HasSuffix(path, "/dyn") {
+			w.faultf("%s is gone, and has counts: %+v", path, n)
+		}
+	}
+	for _, n := range c.Removed {
+		addCounts(&sum, n)
+	}
+	if sum != c.Total {
+		w.faultf("the counts make %+v, and the total is %+v", sum, c.Total)
+	}
+}
+
+func addCounts(sum *supervisor.Counts, n supervisor.Counts) {
+	sum.Restarts += n.Restarts
+	sum.Panics += n.Panics
+	sum.Escalations += n.Escalations
+	sum.Abandoned += n.Abandoned
 }
 
 // checkReport wants everything at rest. What is inside of a child that never

@@ -157,9 +157,7 @@ func (r *run) supervise(ctx context.Context) *end {
 	}
 	if len(res.leftovers) > 0 {
 		r.c.l.inbox.post(lingersMsg{r, e, res.leftovers})
-		for _, left := range res.leftovers {
-			<-left.gone.wait()
-		}
+		r.sub.awaitLate()
 	}
 	return e
 }
@@ -240,11 +238,11 @@ func (m endedMsg) apply(l *loop) {
 func (m endedMsg) refuse(l *loop) {
 	if m.panicked() {
 		l.hub.tally.count(m.r.c.path, addPanic)
-		if m.r.c.dynamic {
-			l.hub.tally.forget(m.r.c.path, l.path)
-		}
 	}
 	l.announceLate(m.r)
+	if m.r.c.dynamic {
+		l.hub.tally.forget(m.r.c.path, l.path)
+	}
 	m.r.c.done.set()
 	l.removals.ring()
 }

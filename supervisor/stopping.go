@@ -215,6 +215,16 @@ func (l *loop) endedLate(r *run) {
 	}
 }
 
+// awaitLate waits, when the loop is over, until all that it had to abandon has ended, and that has
+// been counted and announced: later it would count for what is gone, or for what is there instead.
+func (l *loop) awaitLate() {
+	for c := l.children.head; c != nil; c = c.next {
+		if c.lingers {
+			<-c.done.wait()
+		}
+	}
+}
+
 // announceLate tells of the end of a run that had been abandoned: how it ended has not been told
 // yet, but of a tree that waited for what it had left behind.
 func (l *loop) announceLate(r *run) {

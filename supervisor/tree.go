@@ -250,6 +250,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	pprof.Do(ctx, pprof.Labels(labelPath, l.path, labelRun, l.id), func(ctx context.Context) {
 		res = l.run(ctx)
 	})
+	if res.leftovers = lingering(res.leftovers); len(res.leftovers) == 0 {
+		l.awaitLate()
+	}
 	s.mu.Lock()
 	s.running = false
 	s.leftovers = res.leftovers
@@ -261,18 +264,15 @@ func (s *Supervisor) Run(ctx context.Context) error {
 }
 
 func (s *Supervisor) begin(ctx context.Context) (*loop, error) {
+	last, err := s.claim()
+	if err != nil {
+		return nil, err
+	}
+	if last != nil {
+		last.awaitLate()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running {
-		return nil, errors.New(
-			"supervisor: " + s.name + " is running already: " +
-				"call Run again after it has returned, or make another with New",
-		)
-	}
-	if s.leftovers = lingering(s.leftovers); len(s.leftovers) > 0 {
-		return nil, stuckError(s.leftovers)
-	}
-	s.running = true
 	s.runs++
 	l := newLoop(loopConfig{
 		path:        s.name,
@@ -290,4 +290,22 @@ func (s *Supervisor) begin(ctx context.Context) (*loop, error) {
 	}
 	s.loop = l
 	return l, nil
+}
+
+// claim makes the caller the one who runs the tree, if nobody does, and nothing of the last Run is
+// left. It gives that one's loop.
+func (s *Supervisor) claim() (last *loop, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running {
+		return nil, errors.New(
+			"supervisor: " + s.name + " is running already: " +
+				"call Run again after it has returned, or make another with New",
+		)
+	}
+	if s.leftovers = lingering(s.leftovers); len(s.leftovers) > 0 {
+		return nil, stuckError(s.leftovers)
+	}
+	s.running = true
+	return s.loop, nil
 }
