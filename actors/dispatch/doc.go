@@ -63,9 +63,10 @@
 // any other is. A request or an upgraded connection is not ended when its item moves: the service
 // ends it when it gives the item up. Request trailers are not passed on, and neither is HTTP/2 to
 // the members: so there is no gRPC, and a client that begins in HTTP/2 without TLS (h2c) is refused
-// with 505. There is no login and no TLS: put the handler behind what has them. What net/http has
-// to say of a service that speaks unasked goes to Go's standard log, and while its writer waits
-// (log.SetOutput), so may all requests; coordd's own does not.
+// with 505. Hints (103 Early Hints) are passed on in HTTP/1.1 alone, and to no client that waits to
+// be told to continue. There is no login and no TLS: put the handler behind what has them. What
+// net/http has to say of a service that speaks unasked goes to Go's standard log, and while its
+// writer waits (log.SetOutput), so may all requests; coordd's own does not.
 //
 // Compared with a plain httputil.ReverseProxy, which it is built on: that one knows one backend,
 // retries nothing but what net/http retries, waits for nothing and limits nothing.

@@ -139,6 +139,10 @@ type client struct {
 	hasBody        bool
 	// the server sends 100 Continue when the body is read first; net/http tells it of HTTP/1.1 only
 	continues bool
+	// hints are passed on to it. Not in HTTP/2: net/http reads a hint's headers there until it is
+	// sent, and returns before that when the stream is closed. Nor to one that waits to be told to
+	// continue: the server tells it in the goroutine that reads the body, and guards only that.
+	hints     bool
 	bodyEnded atomic.Bool
 	answering atomic.Bool
 }
@@ -153,6 +157,7 @@ func newClient(w http.ResponseWriter, r *http.Request, most, timeout time.Durati
 	pieces := httpserver.Pieces{Pace: min(most, max(timeout, minTimeout))}
 	c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), idleTimeout: most,
 		sent: pieces, taken: pieces, body: r.Body, timers: httpserver.DeadlinesAreTimers(r)}
+	c.hints = !c.timers && r.Header.Get("Expect") == ""
 	if c.hasBody = r.Body != nil && r.ContentLength != 0; c.hasBody {
 		c.continues = r.Header.Get("Expect") != ""
 		// an answer that comes before the body has ended is sent at once
@@ -306,10 +311,13 @@ func (c *client) limitAnswer(d time.Duration) {
 }
 
 func (c *client) WriteHeader(status int) {
-	if status >= 200 {
+	switch {
+	case status >= 200:
 		c.beginAnswer()
+	case status == http.StatusContinue && !c.timers, c.hints: // no answer yet, and sent at once
+	default:
+		return
 	}
-	// what is none yet (100 Continue, 103 Early Hints) is sent at once
 	now := time.Now()
 	c.extendWriteDeadline(now)
 	c.ResponseWriter.WriteHeader(status)

@@ -101,7 +101,7 @@ func TestAClientMayBeSilentForAllOfItsTime(t *testing.T) {
 	})
 }
 
-// The server says 100 Continue when the body is first read, which may be behind a hint.
+// The server says 100 Continue when the body is first read, which may be behind the member's own.
 func TestAClientThatIsToldToContinueHasAllOfItsTimeForTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 40 * time.Second
@@ -109,7 +109,7 @@ func TestAClientThatIsToldToContinueHasAllOfItsTimeForTheAnswer(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/a/", strings.NewReader("x"))
 		r.Header.Set("Expect", "100-continue")
 		c := dispatch.Client(w, r, time.Hour, timeout)
-		c.WriteHeader(http.StatusEarlyHints)
+		c.WriteHeader(http.StatusContinue)
 		if _, err := c.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}

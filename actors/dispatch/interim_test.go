@@ -1,0 +1,50 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"testing"
+)
+
+// net/http's HTTP/2 goes on reading the headers of a hint when its stream is closed, and here they
+// are taken away by then.
+func TestAHintIsPassedOnInHTTP1Alone(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, h2 bool) {
+		restingWorld(t, h2, func(ask func(*http.Request) (string, error)) {
+			hints := 0
+			r, _ := http.NewRequestWithContext(httptrace.WithClientTrace(context.Background(),
+				&httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+					hints++
+					return nil
+				}}), "GET", "https://x/a/", nil)
+			if body, err := ask(r); err != nil || body != "here" {
+				t.Errorf("%q, %v", body, err)
+			}
+			if want := map[bool]int{false: 1, true: 0}[h2]; hints != want {
+				t.Errorf("%d hints came, want %d", hints, want)
+			}
+		}, func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Link", "</x>; rel=preload")
+			rw.WriteHeader(http.StatusEarlyHints)
+			fmt.Fprint(rw, "here")
+		})
+	})
+}
+
+// net/http may be writing its own 100 Continue just then.
+func TestAClientThatWaitsToBeToldToContinueGetsNoHint(t *testing.T) {
+	w := newWorld(t)
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(http.StatusEarlyHints)
+		rw.WriteHeader(http.StatusContinue)
+		fmt.Fprint(rw, "here")
+	})
+	conn, in := w.dial()
+	fmt.Fprint(conn,
+		"PUT /a/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	answers(t, in, http.StatusContinue)
+	answers(t, in, http.StatusOK)
+}
