@@ -20,7 +20,7 @@ import (
 
 // broadcast sends a request to all members at once and gathers their answers.
 func (d *Dispatcher) broadcast(w *client, r *http.Request) *refusal {
-	if isUpgrade(r.Header) {
+	if isUpgrade(r) {
 		return refuse(http.StatusBadRequest, ReasonPath, 0,
 			"a broadcast cannot be upgraded: its answers are gathered")
 	}
@@ -287,9 +287,9 @@ func (d *Dispatcher) outgoing(r *http.Request) http.Header {
 }
 
 // isUpgrade tells whether a client wants more than an answer. Another version of HTTP it only
-// offers.
-func isUpgrade(h http.Header) bool {
-	asked := http.Header{"Upgrade": slices.Clone(h.Values("Upgrade"))}
+// offers, and in HTTP/1.0 it cannot want more.
+func isUpgrade(r *http.Request) bool {
+	asked := http.Header{"Upgrade": slices.Clone(r.Header.Values("Upgrade"))}
 	dropOtherHTTP(asked)
-	return asked.Get("Upgrade") != ""
+	return asked.Get("Upgrade") != "" && r.ProtoAtLeast(1, 1)
 }

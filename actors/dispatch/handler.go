@@ -172,6 +172,9 @@ func (d *Dispatcher) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Trailer = nil
 	d.strip(p.Out.Header, p.In.Header)
 	dropOtherHTTP(p.Out.Header)
+	if !p.In.ProtoAtLeast(1, 1) { // it does not know how to go on in another protocol
+		dropUpgrade(p.Out.Header)
+	}
 	d.forwarded(p.Out.Header, p.In)
 	p.Out.Header.Set(HeaderItem, url.PathEscape(routedRequestOf(p.Out.Context()).item))
 }
@@ -249,11 +252,15 @@ func dropOtherHTTP(h http.Header) {
 	for protocol := range strings.SplitSeq(strings.Join(h.Values("Upgrade"), ","), ",") {
 		name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(protocol)), "/")
 		if name == "h2c" || name == "h2" || name == "h3" || name == "http" || name == "tls" {
-			h.Del("Upgrade")
-			h.Del("Connection") // the proxy has left nothing else in it
+			dropUpgrade(h)
 		}
 	}
 	h.Del("Http2-Settings")
+}
+
+func dropUpgrade(h http.Header) {
+	h.Del("Upgrade")
+	h.Del("Connection") // the proxy has left nothing else in it
 }
 
 // upgradeType is the protocol that a head names to go on in; empty: none.

@@ -139,9 +139,12 @@ type client struct {
 	hasBody        bool
 	// the server sends 100 Continue when the body is read first; net/http tells it of HTTP/1.1 only
 	continues bool
-	// hints are passed on to it. Not in HTTP/2: net/http reads a hint's headers there until it is
-	// sent, and returns before that when the stream is closed. Nor to one that waits to be told to
-	// continue: the server tells it in the goroutine that reads the body, and guards only that.
+	// What is no answer yet is passed on to it. Not in HTTP/2: net/http reads a hint's headers there
+	// until it is sent, and returns before that when the stream is closed. Nor in HTTP/1.0, which
+	// has no such thing.
+	interim bool
+	// So are hints. Not to one that waits to be told to continue: the server tells it in the
+	// goroutine that reads the body, and guards only that.
 	hints     bool
 	bodyEnded atomic.Bool
 	answering atomic.Bool
@@ -157,7 +160,8 @@ func newClient(w http.ResponseWriter, r *http.Request, most, timeout time.Durati
 	pieces := httpserver.Pieces{Pace: min(most, max(timeout, minTimeout))}
 	c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), idleTimeout: most,
 		sent: pieces, taken: pieces, body: r.Body, timers: httpserver.DeadlinesAreTimers(r)}
-	c.hints = !c.timers && r.Header.Get("Expect") == ""
+	c.interim = !c.timers && r.ProtoAtLeast(1, 1)
+	c.hints = c.interim && r.Header.Get("Expect") == ""
 	if c.hasBody = r.Body != nil && r.ContentLength != 0; c.hasBody {
 		c.continues = r.Header.Get("Expect") != ""
 		// an answer that comes before the body has ended is sent at once
@@ -314,7 +318,7 @@ func (c *client) WriteHeader(status int) {
 	switch {
 	case status >= 200:
 		c.beginAnswer()
-	case status == http.StatusContinue && !c.timers, c.hints: // no answer yet, and sent at once
+	case status == http.StatusContinue && c.interim, c.hints: // no answer yet, and sent at once
 	default:
 		return
 	}

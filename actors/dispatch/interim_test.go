@@ -7,6 +7,8 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"testing"
+
+	"github.com/coordd/coordd/actors/routing"
 )
 
 // net/http's HTTP/2 goes on reading the headers of a hint when its stream is closed, and here they
@@ -47,4 +49,29 @@ func TestAClientThatWaitsToBeToldToContinueGetsNoHint(t *testing.T) {
 		"PUT /a/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 	answers(t, in, http.StatusContinue)
 	answers(t, in, http.StatusOK)
+}
+
+// A client of HTTP/1.0 knows neither answers before the answer nor other protocols (RFC 9110, 15.2
+// and 7.8).
+func TestAClientOfTheOldKindGetsOneAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			echo(t)(rw, r)
+			return
+		}
+		rw.WriteHeader(http.StatusEarlyHints)
+		rw.WriteHeader(http.StatusContinue)
+		fmt.Fprint(rw, "here")
+	})
+	w.table.members = []routing.Member{{ID: "n1", Address: w.service(func(http.ResponseWriter,
+		*http.Request) {
+	})}}
+	const upgrade = "Connection: Upgrade\r\nUpgrade: echo\r\n"
+	for _, c := range []struct{ path, header string }{{"/a/", ""}, {"/a/", upgrade},
+		{"/*/", upgrade}} {
+		conn, in := w.dial()
+		fmt.Fprintf(conn, "GET %s HTTP/1.0\r\nHost: x\r\n%s\r\n", c.path, c.header)
+		answers(t, in, http.StatusOK)
+	}
 }
