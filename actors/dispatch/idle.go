@@ -137,7 +137,7 @@ type client struct {
 	answerDeadline time.Time
 	body           io.Reader
 	hasBody        bool
-	// the server sends 100 Continue when the body is read first; net/http tells it of HTTP/1.1 only
+	// the server sends 100 Continue when the body is read first: here in HTTP/1.1 only
 	continues bool
 	// What is no answer yet is passed on to it. Not in HTTP/2: net/http reads a hint's headers there
 	// until it is sent, and returns before that when the stream is closed. Nor in HTTP/1.0, which
@@ -163,7 +163,7 @@ func newClient(w http.ResponseWriter, r *http.Request, most, timeout time.Durati
 	c.interim = !c.timers && r.ProtoAtLeast(1, 1)
 	c.hints = c.interim && r.Header.Get("Expect") == ""
 	if c.hasBody = r.Body != nil && r.ContentLength != 0; c.hasBody {
-		c.continues = r.Header.Get("Expect") != ""
+		c.continues = c.interim && !c.hints
 		// an answer that comes before the body has ended is sent at once
 		_ = c.ctrl.EnableFullDuplex()
 		if !c.timers {

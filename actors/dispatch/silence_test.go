@@ -123,6 +123,24 @@ func TestAClientThatIsToldToContinueHasAllOfItsTimeForTheAnswer(t *testing.T) {
 	})
 }
 
+// In HTTP/2, where a deadline counts while nobody waits, none is left behind a read, whatever the
+// client expects.
+func TestBehindAReadAnHTTP2StreamHasNoDeadline(t *testing.T) {
+	for _, expect := range []string{"", "100-continue", "something else"} {
+		w := &deadlines{ResponseWriter: httptest.NewRecorder()}
+		r := httptest.NewRequest(http.MethodPost, "/a/", strings.NewReader("x"))
+		r.ProtoMajor, r.ProtoMinor = 2, 0
+		r.Header.Set("Expect", expect)
+		c := dispatch.Client(w, r, time.Hour, time.Minute)
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if !w.read.IsZero() || !w.write.IsZero() {
+			t.Errorf("%q: its stream ends at %v, %v", expect, w.read, w.write)
+		}
+	}
+}
+
 // finalAnswer is a client that does not look at what comes before its answer.
 type finalAnswer struct{ *httptest.ResponseRecorder }
 
