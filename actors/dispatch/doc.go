@@ -3,6 +3,8 @@
 //	/<item>/rest?query   goes to the owner's published address, path and query unchanged
 //	/*/rest?query        goes to all registered members; the answers come as one JSON document
 //
+// Only what no URL may have in its path, such as a raw |, \ or ö, is escaped.
+//
 // It is made of whatever locates items:
 //
 //	d, err := dispatch.New(dispatch.Config{Locator: router}) // a *routing.Router

@@ -59,6 +59,7 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 		return refuse(http.StatusHTTPVersionNotSupported, ReasonVersion, 0,
 			"HTTP/2 without TLS (h2c), which gRPC speaks, is not dispatched: give HTTP/1.1")
 	}
+	r = escaped(r)
 	to := parsePath(r.URL.EscapedPath())
 	if r.Method == http.MethodConnect {
 		return refuse(http.StatusMethodNotAllowed, ReasonPath, 0,

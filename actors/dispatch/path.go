@@ -1,9 +1,37 @@
 package dispatch
 
 import (
+	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 )
+
+// escaped returns r with a path that is sent as it is read here. One with a character that no URL
+// may have net/url would make anew of what it means, and lose all that was escaped in it: of that
+// only such characters are escaped.
+func escaped(r *http.Request) *http.Request {
+	var path strings.Builder
+	for _, c := range []byte(r.URL.RawPath) {
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+			strings.IndexByte(pathBytes, c) >= 0 {
+			path.WriteByte(c)
+		} else {
+			fmt.Fprintf(&path, "%%%02X", c)
+		}
+	}
+	if path.String() == r.URL.RawPath {
+		return r
+	}
+	out, to := *r, *r.URL
+	to.RawPath = path.String()
+	out.URL = &to
+	return &out
+}
+
+// pathBytes are what the path of a URL may have beside letters and digits (RFC 3986, 3.3, and
+// brackets, which net/url leaves alone): all else it has escaped.
+const pathBytes = "-._~!$&'()*+,;=:@/%[]"
 
 // target is what a path asks for.
 type target struct {
