@@ -63,12 +63,13 @@
 // Not guaranteed: that the owner still owns the item when the request arrives; the token is there
 // for that. A network that only this host reaches, such as that of its containers, is sent to as
 // any other is. A request or an upgraded connection is not ended when its item moves: the service
-// ends it when it gives the item up. Request trailers are not passed on, and neither is HTTP/2 to
-// the members: so there is no gRPC, and a client that begins in HTTP/2 without TLS (h2c) is refused
-// with 505. Hints (103 Early Hints) are passed on in HTTP/1.1 alone, and to no client that waits to
-// be told to continue. There is no login and no TLS: put the handler behind what has them. What
-// net/http has to say of a service that speaks unasked goes to Go's standard log, and while its
-// writer waits (log.SetOutput), so may all requests; coordd's own does not.
+// ends it when it gives the item up. What a client sends behind a request that its service upgrades
+// before it has all of the body may be lost. Request trailers are not passed on, and neither is
+// HTTP/2 to the members: so there is no gRPC, and a client that begins in HTTP/2 without TLS (h2c)
+// is refused with 505. Hints (103 Early Hints) are passed on in HTTP/1.1 alone, and to no client
+// that waits to be told to continue. There is no login and no TLS: put the handler behind what has
+// them. What net/http has to say of a service that speaks unasked goes to Go's standard log, and
+// while its writer waits (log.SetOutput), so may all requests; coordd's own does not.
 //
 // Compared with a plain httputil.ReverseProxy, which it is built on: that one knows one backend,
 // retries nothing but what net/http retries, waits for nothing and limits nothing.

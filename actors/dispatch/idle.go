@@ -221,13 +221,18 @@ func (c *client) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	taker := &upgradedClient{Conn: conn, writeTimeout: c.taken.Pace, idleTimeout: c.idleTimeout}
-	return taker, bufio.NewReadWriter(buf.Reader, bufio.NewWriter(taker)), nil
+	if !c.hasBody || c.bodyEnded.Load() { // else it is the body's, which is still read
+		taker.sent = buf.Reader
+	}
+	return taker, bufio.NewReadWriter(bufio.NewReader(taker), bufio.NewWriter(taker)), nil
 }
 
 // upgradedClient is the client's side of an upgraded connection. What is written has to be taken in
 // time. How long the client may be silent is for the member's side to say, as long as that has one.
 type upgradedClient struct {
 	net.Conn
+	// what is buffered in it has come right behind the request; nil: nothing has
+	sent                      *bufio.Reader
 	writeTimeout, idleTimeout time.Duration
 	alone                     atomic.Bool // the member sends nothing more
 }
@@ -238,6 +243,9 @@ func (c *upgradedClient) Write(p []byte) (int, error) {
 }
 
 func (c *upgradedClient) Read(p []byte) (int, error) {
+	if c.sent != nil && c.sent.Buffered() > 0 {
+		return c.sent.Read(p) // of the buffer alone
+	}
 	if c.alone.Load() {
 		c.extendReadDeadline()
 	}

@@ -87,6 +87,29 @@ func TestAnUpgradedConnectionCanBeHalfClosed(t *testing.T) {
 	}
 }
 
+// A client may send the first bytes of the other protocol before it has heard of the switch: they
+// have come together with its request.
+func TestWhatIsSentRightBehindAnUpgradesHeadArrives(t *testing.T) {
+	w := newWorld(t)
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		echo(t)(rw, r)
+	})
+	for _, body := range []string{"\r\n", "Content-Length: 4\r\n\r\nbody",
+		"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"} {
+		conn, in := w.dial()
+		fmt.Fprintf(conn,
+			"POST /a/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n%shello\n",
+			body)
+		answers(t, in, http.StatusSwitchingProtocols)
+		fmt.Fprint(conn, "world\n")
+		_ = conn.(*net.TCPConn).CloseWrite()
+		if all, err := io.ReadAll(in); err != nil || string(all) != "hello\nworld\n" {
+			t.Errorf("behind %q: %q, %v", body, all, err)
+		}
+	}
+}
+
 // A member that has ended its side, or has died, sends nothing more by which a silence could be
 // noticed: the client has to go as well, or say something now and then.
 func TestAnUpgradedConnectionThatItsMemberHasLeftIsNotKeptForASilentClient(t *testing.T) {
