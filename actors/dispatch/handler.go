@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -30,6 +31,8 @@ type routedRequest struct {
 	counted   bool             // it counts in the limit of all requests
 	// the member whose limit of streams it counts in, and in that of all streams
 	streamAt string
+	// the connection to a member that goes on in another protocol; nil: it does not
+	upgraded io.Closer
 }
 
 type routedRequestKey struct{}
@@ -83,9 +86,9 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 	}
 	t := &routedRequest{item: to.item, counted: true, patience: c.sent.Pace}
 	defer d.releaseAll(t)
+	defer t.close()
 	if r.Body != nil && r.ContentLength != 0 {
 		t.body = newReplayBody(c)
-		defer t.body.close()
 	}
 	d.proxy.ServeHTTP(c, r.WithContext(context.WithValue(r.Context(), routedRequestKey{}, t)))
 	return nil
@@ -127,6 +130,17 @@ func (d *Dispatcher) releaseAll(t *routedRequest) {
 		d.memberStreams.release(t.streamAt)
 		d.streams.release()
 		t.streamAt = ""
+	}
+}
+
+// close is for the end of the request. The proxy ends the member's connection only if it has taken
+// the client's over.
+func (t *routedRequest) close() {
+	if t.body != nil {
+		t.body.close()
+	}
+	if t.upgraded != nil {
+		_ = t.upgraded.Close()
 	}
 }
 
@@ -274,8 +288,7 @@ func upgradeType(h http.Header) string {
 	return ""
 }
 
-// otherProtocol refuses a service that goes on in a protocol that nobody asked for. The proxy would
-// refuse it as well, and leave its connection open.
+// otherProtocol refuses a service that goes on in a protocol that nobody asked for.
 func (t *routedRequest) otherProtocol(resp *http.Response) error {
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		return nil
@@ -298,6 +311,9 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 		}
 	}
 	t := routedRequestOf(resp.Request.Context())
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		t.upgraded = resp.Body
+	}
 	if err := t.otherProtocol(resp); err != nil {
 		return err
 	}

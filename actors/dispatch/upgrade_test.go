@@ -63,6 +63,32 @@ func TestAnUpgradeThatIsRefusedLeavesNoConnectionBehind(t *testing.T) {
 	}
 }
 
+// plainWriter is that of a middleware which knows nothing of upgrades.
+type plainWriter struct{ http.ResponseWriter }
+
+// Behind one that cannot be taken over nobody has the member's connection.
+func TestAnUpgradeBehindAMiddlewareThatHidesItLeavesNoConnectionBehind(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector closes what nobody has
+	w := newWorld(t)
+	ended := make(chan error, 1)
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
+		upgrade(t, rw, "echo", func(conn net.Conn, in io.Reader) {
+			_ = conn.SetReadDeadline(time.Now().Add(testkit.Patience))
+			_, err := io.Copy(io.Discard, in)
+			ended <- err
+		})
+	})
+	w.front.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.d.ServeHTTP(plainWriter{rw}, r)
+	})
+	w.refused(w.do("GET", "/a/", "", "Connection", "Upgrade", "Upgrade", "echo"), 502,
+		dispatch.ReasonLost)
+	if err := <-ended; err != nil {
+		t.Errorf("the connection to the member has not ended: %v", err)
+	}
+	w.idle("its places are free")
+}
+
 // Each end of an upgraded connection may say that it has no more to send, and still hear the other.
 func TestAnUpgradedConnectionCanBeHalfClosed(t *testing.T) {
 	w := newWorld(t)
