@@ -199,9 +199,9 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, of int, header http.
 	if len(body) > 0 {
 		out.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	resp, err := d.send(out)
+	resp, sent, err := d.send(out)
 	if err != nil {
-		return reply{}, 0, missing(ctx, m, err)
+		return reply{}, 0, missing(ctx, m, sent, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
@@ -226,7 +226,7 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, of int, header http.
 				fmt.Errorf("there is no room for its answer beside those to other broadcasts: %w",
 					errMaybeDone)
 		}
-		return reply{}, 0, missing(ctx, m, err)
+		return reply{}, 0, missing(ctx, m, true, err)
 	}
 	a = reply{status: resp.StatusCode, contentType: resp.Header.Get("Content-Type")}
 	a.truncated = int64(len(got)) > most
@@ -240,17 +240,22 @@ func noService(m routing.Member) error {
 		m.Address)
 }
 
-// missing is for a request that ended with err. Its context is ctx.
-func missing(ctx context.Context, m routing.Member, err error) error {
+// missing is for a request that ended with err. Its context is ctx, and m may have got it if it was
+// sent.
+func missing(ctx context.Context, m routing.Member, sent bool, err error) error {
 	if f, ok := errors.AsType[*forbidden](err); ok {
 		return fmt.Errorf("requests are not sent to it at %s: %w; give it an --address that "+
 			"others reach it by, or allow the network here with --route-allow",
 			m.Address, f)
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+	cause := context.Cause(ctx)
+	if !sent && errors.Is(cause, errMadeRoom) {
+		return fmt.Errorf("it was not connected to at %s when %w", m.Address, cause)
+	}
+	if !sent || notConnected(err) {
 		return fmt.Errorf("it cannot be connected to at %s", m.Address)
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, errMadeRoom) {
+	if errors.Is(cause, errMadeRoom) {
 		return fmt.Errorf("it had not answered at %s when %w: %w", m.Address, cause, errMaybeDone)
 	}
 	if e, ok := errors.AsType[net.Error](err); (ok && e.Timeout()) ||

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 )
 
@@ -34,10 +35,14 @@ func (d *Dispatcher) Broadcasts() int {
 	return d.broadcasting.used
 }
 
-// DialWith has dial make the connections to members.
+// DialWith has dial make the connections to members; nil: this one is refused.
 func (d *Dispatcher) DialWith(dial func(address string) net.Conn) {
 	d.transport.DialContext = func(_ context.Context, _, address string) (net.Conn, error) {
-		return newIdleConn(dial(address), d.cfg.Idle, d.cfg.Timeout), nil
+		conn := dial(address)
+		if conn == nil {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		}
+		return newIdleConn(conn, d.cfg.Idle, d.cfg.Timeout), nil
 	}
 }
 

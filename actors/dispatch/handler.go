@@ -26,7 +26,8 @@ type routedRequest struct {
 	body *replayBody // nil: there is none
 	// patience is how long each piece of it may take.
 	patience  time.Duration
-	loc       routing.Location // where it was last sent
+	loc       routing.Location // where it goes
+	asked     string           // who may have carried it out; empty: nobody has
 	countedAt string           // the member whose limit of requests it counts in
 	counted   bool             // it counts in the limit of all requests
 	// the member whose limit of streams it counts in, and in that of all streams
@@ -351,17 +352,13 @@ func oursIn(resp *http.Response) string {
 func (d *Dispatcher) failed(w http.ResponseWriter, r *http.Request, err error) {
 	t := routedRequestOf(r.Context())
 	refused, ok := errors.AsType[*refusal](err)
-	asked := ""
-	if t.loc.Member != "" {
-		asked = "member " + t.loc.Member
-	}
-	over := ended(r.Context(), fmt.Sprintf("item %q", t.item), asked)
+	over := ended(r.Context(), fmt.Sprintf("item %q", t.item), t.asked)
 	switch {
 	case over != nil:
 		refused = over
 	case errors.Is(t.body.sourceError(), os.ErrDeadlineExceeded):
 		// with which the server cancels the request
-		refused = badBody(t.body.sourceError(), t.patience, "")
+		refused = badBody(t.body.sourceError(), t.patience, t.partly())
 	case r.Context().Err() != nil:
 		d.log.Debug("client-gone", "item", t.item, "member", t.loc.Member)
 		// or the server would say 200: it may be there still, and only have sent nothing for too

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -35,8 +34,12 @@ func (c ownerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		setTarget(out, t)
-		resp, err := c.d.send(out)
-		if err == nil && resp.StatusCode != http.StatusMisdirectedRequest {
+		resp, sent, err := c.d.send(out)
+		misdirected := err == nil && resp.StatusCode == http.StatusMisdirectedRequest
+		if sent && !misdirected { // else it is as it was before
+			t.asked = "member " + t.loc.Member
+		}
+		if err == nil && !misdirected {
 			return resp, nil
 		}
 		a.last = refusalFor(t, resp, err)
@@ -178,12 +181,13 @@ func (d *Dispatcher) acquireMember(t *routedRequest) error {
 }
 
 // send sends a request to a member, and tells the connection when it begins there, and when it is
-// answered.
-func (d *Dispatcher) send(r *http.Request) (*http.Response, error) {
+// answered. Sent: the member may have got it.
+func (d *Dispatcher) send(r *http.Request) (resp *http.Response, sent bool, err error) {
 	var conn *idleConn
 	var begun uint64
-	resp, err := d.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(),
+	resp, err = d.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(),
 		&httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+			sent = true
 			if conn, _ = got.Conn.(*idleConn); conn != nil {
 				begun = conn.begin()
 			}
@@ -191,7 +195,24 @@ func (d *Dispatcher) send(r *http.Request) (*http.Response, error) {
 	if err == nil && conn != nil {
 		conn.answer(begun)
 	}
-	return resp, err
+	// An idle connection may have turned out to be closed. What may not be sent twice net/http then
+	// sends again only if nothing was written.
+	sent = sent && (!notConnected(err) || repeatable(r))
+	return resp, sent, err
+}
+
+// notConnected tells whether it is for want of a connection that a request was not answered.
+func notConnected(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// partly says who may have got a part of the body.
+func (t *routedRequest) partly() string {
+	if t.asked == "" {
+		return ""
+	}
+	return "; " + t.asked + " may have got a part of it"
 }
 
 // setTarget directs the request to the owner.
@@ -224,8 +245,7 @@ func refusalFor(t *routedRequest, resp *http.Response, err error) *refusal {
 			"item %q: member %s says that it is not its own", t.item, t.loc.Member)
 	}
 	if broke := t.body.sourceError(); broke != nil {
-		return badBody(broke, t.patience, fmt.Sprintf("; member %s may have got a part of it",
-			t.loc.Member))
+		return badBody(broke, t.patience, t.partly())
 	}
 	r := refuse(http.StatusBadGateway, ReasonLost, 0,
 		"item %q: the connection to member %s at %s was lost before it answered: the request may "+
@@ -236,7 +256,7 @@ func refusalFor(t *routedRequest, resp *http.Response, err error) *refusal {
 			"item %q: requests are not sent to member %s at %s: %v; give that member an "+
 				"--address that others reach it by, or allow the network here with --route-allow",
 			t.item, t.loc.Member, t.loc.Address, f)
-	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+	} else if notConnected(err) {
 		r = refuse(http.StatusBadGateway, ReasonUnreachable, soon,
 			"item %q: member %s cannot be connected to at %s", t.item, t.loc.Member, t.loc.Address)
 	} else if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {

@@ -22,15 +22,18 @@ type pipes struct {
 	table *table
 	d     *dispatch.Dispatcher
 	// serve is what the member at an address does with a connection. Its context ends with the
-	// test.
-	serve           map[string]func(ctx context.Context, conn net.Conn)
+	// test. Other addresses refuse connections.
+	serve map[string]func(ctx context.Context, conn net.Conn)
+	// connecting waits before there is a connection to an address
+	connecting      func(ctx context.Context, address string)
 	ctx             context.Context
 	end             func()
 	requests, conns sync.WaitGroup
 }
 
 func newPipes(t *testing.T, cfg dispatch.Config) *pipes {
-	p := &pipes{t: t, table: newTable(), serve: map[string]func(context.Context, net.Conn){}}
+	p := &pipes{t: t, table: newTable(), serve: map[string]func(context.Context, net.Conn){},
+		connecting: func(context.Context, string) {}}
 	cfg.Locator, cfg.Logger = p.table, slog.New(slog.DiscardHandler)
 	var err error
 	if p.d, err = dispatch.New(cfg); err != nil {
@@ -38,10 +41,15 @@ func newPipes(t *testing.T, cfg dispatch.Config) *pipes {
 	}
 	p.ctx, p.end = context.WithCancel(t.Context())
 	p.d.DialWith(func(address string) net.Conn {
+		p.connecting(p.ctx, address)
+		serve := p.serve[address]
+		if serve == nil || p.ctx.Err() != nil { // at the end nobody waits for one any more
+			return nil
+		}
 		near, far := net.Pipe()
 		p.conns.Go(func() {
 			defer far.Close()
-			p.serve[address](p.ctx, far)
+			serve(p.ctx, far)
 		})
 		return near
 	})

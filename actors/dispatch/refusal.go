@@ -103,7 +103,7 @@ func ended(ctx context.Context, what, asked string) *refusal {
 	switch {
 	case stopping && asked == "":
 		return refuse(http.StatusServiceUnavailable, ReasonNotReady, soon,
-			"%s: the dispatcher stops, and the request was not sent to anybody", what)
+			"%s: the dispatcher stops, and nobody has carried the request out", what)
 	case stopping:
 		return refuse(http.StatusBadGateway, ReasonLost, 0,
 			"%s: the dispatcher stops before %s has answered: the request may have been carried "+

@@ -115,8 +115,8 @@ type Config struct {
 var ErrConfig = routing.ErrConfig
 
 // ErrStopping is for the server that serves the dispatcher: requests whose context it cancels with
-// this cause, as from a BaseContext of its own, are answered with 502, or with 503 when they were
-// not sent to anybody, instead of being cut off.
+// this cause, as from a BaseContext of its own, are answered with 502, or with 503 when nobody has
+// carried them out, instead of being cut off.
 var ErrStopping = errors.New("the server stops")
 
 func (c Config) withDefaults() Config {
