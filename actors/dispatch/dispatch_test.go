@@ -357,9 +357,9 @@ func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 		}
 	}
 	// With all places taken everybody is told so at once.
-	w.owner("slow2", "n3", 1, func(http.ResponseWriter, *http.Request) { <-release })
-	for range 4 {
-		go func() { answers <- w.do("GET", "/slow2/", "") }()
+	for _, id := range []string{"n3", "n4", "n5", "n6"} {
+		w.owner(id, id, 1, func(http.ResponseWriter, *http.Request) { <-release })
+		go func() { answers <- w.do("GET", "/"+id+"/", "") }()
 	}
 	w.underWay("all places are taken", 8)
 	w.refused(w.do("GET", "/quick/", ""), 503, dispatch.ReasonBusy)

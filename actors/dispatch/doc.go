@@ -34,16 +34,19 @@
 //     protocols can be upgraded (WebSocket), with the Host that the client asked for; and a client
 //     that goes away ends its request at the service.
 //  5. A slow member delays nobody else: at most Config.PerMember requests are under way to one
-//     member and Config.InFlight in all; one more is refused at once with 503. Those that wait for
-//     a move, or for an answer about an item that nobody has, have an allowance of their own, and
-//     so have upgraded connections and event streams. The head of an answer may have 64 KiB: beyond
-//     that the answer is 502. Nothing lasts for ever: there is a limit for connecting, for the
-//     beginning of an answer, for a member that takes nothing of a body (Config.Timeout), and
-//     for silence. A client has 30 s, or the Timeout if that is more, for each 64 KiB of its body,
-//     until the answer begins, and for each 64 KiB of the answer. Only the time in which it is
-//     waited for counts: a service may send as rarely as it likes, within Config.Idle. Beside an
-//     answer that has begun, a body may come as slowly as Config.Idle allows: a service that begins
-//     its answers early lets a client keep its place for as long as that sends something.
+//     member and Config.InFlight in all; one more is refused at once with 503. When all but an
+//     eighth of InFlight are under way, a member may have its even share of that eighth: so members
+//     that hang leave room for requests to others, however many they are, with an InFlight of 512
+//     and more, and of 8 for each registered member. Those that wait for a move, or for an answer
+//     about an item that nobody has, have places of their own, a quarter of InFlight, and so have
+//     upgraded connections and event streams. The head of an answer may have 64 KiB: beyond that
+//     the answer is 502. Nothing lasts for ever: there is a limit for connecting, for the beginning
+//     of an answer, for a member that takes nothing of a body (Config.Timeout), and for silence. A
+//     client has 30 s, or the Timeout if that is more, for each 64 KiB of its body, until the
+//     answer begins, and for each 64 KiB of the answer. Only the time in which it is waited for
+//     counts: a service may send as rarely as it likes, within Config.Idle. Beside an answer that
+//     has begun, a body may come as slowly as Config.Idle allows: a service that begins its answers
+//     early lets a client keep its place for as long as that sends something.
 //  6. A broadcast is sent to all at once. Each answer is bounded in time and size; who is missing,
 //     and why, is part of the result. Clients that send or read slowly leave room for broadcasts
 //     whose bodies and answers have 64 KiB at the most: larger ones share 64 MiB for the bodies

@@ -18,14 +18,14 @@ func ParsePath(escaped string) (item string, all, ok bool) {
 // LeavesItem is leavesItem, for its tests.
 func LeavesItem(escaped string) bool { return leavesItem(escaped) }
 
-// InFlight is how many requests and streams are under way, in all and to a member.
+// InFlight is how many requests and streams are under way or wait, in all and to a member.
 func (d *Dispatcher) InFlight(member string) (all, to int) {
-	d.members.mu.Lock()
-	defer d.members.mu.Unlock()
-	d.memberStreams.mu.Lock()
-	defer d.memberStreams.mu.Unlock()
-	return int(d.all.used.Load() + d.streams.used.Load()), d.members.used[member] +
-		d.memberStreams.used[member]
+	for _, p := range []*sharedPlaces{&d.requests, &d.streams} {
+		p.each.mu.Lock()
+		all, to = all+int(p.used.Load()), to+p.each.used[member]
+		p.each.mu.Unlock()
+	}
+	return all + int(d.waiting.used.Load()), to
 }
 
 // Broadcasts is how many are under way.

@@ -77,12 +77,11 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 		return refuse(http.StatusBadRequest, ReasonClimbs, 0,
 			"the path leaves its item by \"..\" elements: give it without them")
 	}
-	if !d.all.acquire() {
-		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-			"%d requests are under way, which is the limit", d.cfg.InFlight)
+	if !d.requests.acquire() {
+		return d.full()
 	}
 	if to.all {
-		defer d.all.release()
+		defer d.requests.release()
 		return d.broadcast(c, r)
 	}
 	t := &routedRequest{item: to.item, counted: true, patience: c.sent.Pace}
@@ -93,6 +92,12 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 	}
 	d.proxy.ServeHTTP(c, r.WithContext(context.WithValue(r.Context(), routedRequestKey{}, t)))
 	return nil
+}
+
+// full is the refusal for want of a place.
+func (d *Dispatcher) full() *refusal {
+	return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+		"%d requests are under way, which is the limit", d.cfg.InFlight)
 }
 
 // mostHops is how many dispatchers a request may come through.
@@ -115,7 +120,7 @@ func routeOf(h http.Header) []string {
 
 func (d *Dispatcher) releaseMember(t *routedRequest) {
 	if t.countedAt != "" {
-		d.members.release(t.countedAt)
+		d.requests.each.release(t.countedAt)
 		t.countedAt = ""
 	}
 }
@@ -125,10 +130,10 @@ func (d *Dispatcher) releaseAll(t *routedRequest) {
 	d.releaseMember(t)
 	if t.counted {
 		t.counted = false
-		d.all.release()
+		d.requests.release()
 	}
 	if t.streamAt != "" {
-		d.memberStreams.release(t.streamAt)
+		d.streams.each.release(t.streamAt)
 		d.streams.release()
 		t.streamAt = ""
 	}
@@ -157,15 +162,30 @@ func (d *Dispatcher) stream(t *routedRequest, r *http.Request) error {
 		return answered(r, "%d upgraded connections and event streams are open, which is the limit",
 			d.cfg.Streams)
 	}
-	if !d.memberStreams.acquire(t.loc.Member) {
+	most := d.streams.mostOf(d.registered)
+	if !d.streams.each.acquire(t.loc.Member, most) {
 		d.streams.release()
 		return answered(r, "%d upgraded connections and event streams to member %s are open, "+
-			"which is the limit for one", d.cfg.StreamsPerMember, t.loc.Member)
+			"which is the limit for one%s", most, t.loc.Member, roomForOthers(most, d.streams.each.max))
 	}
 	as := t.loc.Member
 	d.releaseAll(t)
 	t.streamAt = as
 	return nil
+}
+
+// registered is how many members are known to be; 0: not known now.
+func (d *Dispatcher) registered() int {
+	members, _ := d.cfg.Locator.Members(endedContext)
+	return len(members)
+}
+
+// roomForOthers says why a member may have most, where it may have max else.
+func roomForOthers(most, max int) string {
+	if most == max {
+		return ""
+	}
+	return ", so that others have room"
 }
 
 // answered is the refusal of a request that was answered, for want of places or room: only what may

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/actors/routing"
 )
 
 // Members that begin to hang one after the other: each of them holds up other broadcasts than the
@@ -145,4 +148,125 @@ func TestABroadcastIsNotCutShortAtOnce(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 	})
+}
+
+// Members that hang leave room for requests to others, however many they are: also where as many
+// requests as may wait for a move, and as many broadcasts as may wait for members.
+func TestMembersThatHangLeaveRoomForRequestsToOthers(t *testing.T) {
+	for name, c := range map[string]struct{ inFlight, perMember, hung int }{
+		"as by default":         {1024, 64, 16},
+		"more than there are":   {512, 64, 40},
+		"with 1024 descriptors": {180, 90, 2},
+	} {
+		for _, last := range []bool{false, true} { // the members hang
+			t.Run(fmt.Sprint(name, last), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := newPipes(t, dispatch.Config{InFlight: c.inFlight, PerMember: c.perMember,
+						Wait: time.Hour, Timeout: time.Hour})
+					defer p.close()
+					hung := make([]string, c.hung)
+					for i := range hung {
+						hung[i] = fmt.Sprint("hung", i)
+						p.owner(hung[i], func(ctx context.Context) { <-ctx.Done() })
+					}
+					p.owner("good", func(context.Context) {})
+					p.table.set("moving", routing.ErrMoving)
+					take := []func(){func() {
+						for _, id := range hung {
+							p.ask(id, c.perMember)
+						}
+					}, func() {
+						p.ask("moving", c.inFlight/4)
+						for range 64 {
+							p.broadcast(func(int, dispatch.Gathered, string) {})
+						}
+					}}
+					if last {
+						slices.Reverse(take)
+					}
+					for _, f := range take {
+						f()
+						synctest.Wait()
+					}
+					rec := p.ask("good", 1)
+					synctest.Wait()
+					if rec.Code != http.StatusOK || rec.Body.String() != "here" {
+						t.Errorf("%d %s", rec.Code, rec.Body)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A request that waits takes no place of those that do not. When its wait is over it needs one.
+func TestARequestThatHasWaitedTakesAPlace(t *testing.T) {
+	for hung, want := range map[int]string{1: "here", 2: "2 requests are under way"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPipes(t, dispatch.Config{InFlight: 2, PerMember: 2, Wait: time.Hour})
+			p.owner("hung", func(ctx context.Context) { <-ctx.Done() })
+			p.owner("good", func(context.Context) {})
+			good, _ := p.table.Locate(t.Context(), "good")
+			p.table.set("good", routing.ErrMoving)
+			waits := p.ask("good", 1)
+			synctest.Wait()
+			p.ask("hung", hung)
+			synctest.Wait()
+			if _, to := p.d.InFlight("hung"); to != hung {
+				t.Errorf("beside one that waits %d of %d have a place", to, hung)
+			}
+			p.table.set("good", good)
+			synctest.Wait()
+			if !strings.HasPrefix(waits.Body.String(), want) {
+				t.Errorf("beside %d others: %d %s", hung, waits.Code, waits.Body)
+			}
+			p.close()
+			if all, _ := p.d.InFlight(""); all != 0 {
+				t.Errorf("%d places are taken", all)
+			}
+		})
+	}
+}
+
+// Nor do the event streams of some take all the places of streams.
+func TestTheStreamsOfAMemberLeaveRoomForThoseOfOthers(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.Streams, c.StreamsPerMember = 8, 8 })
+	open := make(chan struct{})
+	defer close(open)
+	for _, id := range []string{"n1", "n2"} {
+		at := w.service(func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "text/event-stream")
+			_ = http.NewResponseController(rw).Flush()
+			<-open
+		})
+		w.table.members = append(w.table.members, routing.Member{ID: id, Address: at})
+		w.table.set(id, routing.Location{Member: id, Address: at, Token: 1})
+	}
+	for i, c := range []struct {
+		item string
+		want int
+	}{{"n1", 200}, {"n1", 200}, {"n1", 200}, {"n1", 200}, {"n1", 200}, {"n1", 200}, {"n1", 200},
+		{"n1", 503}, {"n2", 200}, {"n2", 503}} {
+		conn, in := w.dial()
+		fmt.Fprintf(conn, "GET /%s/ HTTP/1.1\r\nHost: x\r\n\r\n", c.item)
+		if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != c.want {
+			t.Errorf("stream %d, to %s: %v %v", i, c.item, resp, err)
+		}
+	}
+}
+
+// owner registers a member that owns the item of its name.
+func (p *pipes) owner(id string, wait func(context.Context)) {
+	p.member(id, wait)
+	p.table.set(id, routing.Location{Member: id, Address: id + ":80", Token: 1})
+}
+
+// ask sends so many requests for an item, and returns what the last of them is answered with.
+func (p *pipes) ask(item string, n int) (last *httptest.ResponseRecorder) {
+	for range n {
+		rec := httptest.NewRecorder()
+		last = rec
+		p.requests.Go(func() { p.d.ServeHTTP(rec, httptest.NewRequest("GET", "/"+item+"/", nil)) })
+	}
+	return last
 }

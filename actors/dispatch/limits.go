@@ -67,14 +67,52 @@ func newMemberLimits(most int) memberLimits {
 	return memberLimits{max: most, used: map[string]int{}}
 }
 
-func (g *memberLimits) acquire(id string) bool {
+// acquire takes a place, if the member has less than most.
+func (g *memberLimits) acquire(id string, most int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.used[id] >= g.max {
+	if g.used[id] >= most {
 		return false
 	}
 	g.used[id]++
 	return true
+}
+
+// members is how many have a place.
+func (g *memberLimits) members() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.used)
+}
+
+// sharedPlaces are places that all members share. The first ones are for whoever comes. When those
+// are taken, a member gets its even share of some others, and so leaves theirs to the rest: what it
+// has beyond that is of the first ones.
+type sharedPlaces struct {
+	limit
+	each  memberLimits
+	first int64
+	even  int // are shared out evenly
+}
+
+// newSharedPlaces has most places, each of them for one member at the most, but for so many that
+// are at no member.
+func newSharedPlaces(most, each, others int) sharedPlaces {
+	even := most / 8
+	return sharedPlaces{limit: limit{max: int64(most)}, each: newMemberLimits(each), even: even,
+		first: int64(most - even - others)}
+}
+
+// mostOf is how many of them a member may have now. Registered are all members.
+func (p *sharedPlaces) mostOf(registered func() int) int {
+	if p.used.Load() <= p.first {
+		return p.each.max
+	}
+	n := max(registered(), p.each.members())
+	if n < 2 { // there is nobody to leave any to
+		return p.each.max
+	}
+	return min(p.each.max, max(1, p.even/n))
 }
 
 func (g *memberLimits) release(id string) {

@@ -80,8 +80,7 @@ func (a *attempts) locate(ctx context.Context, t *routedRequest) error {
 	if time.Until(a.giveUp) < pause {
 		return a.last
 	}
-	a.d.releaseMember(t)
-	if !a.d.waiting.acquire() {
+	if !a.d.beginWaiting(t) {
 		return a.last
 	}
 	defer a.d.waiting.release()
@@ -117,8 +116,7 @@ func (a *attempts) find(ctx context.Context, t *routedRequest) error {
 	if !reading && (!routing.Retriable(err) || left <= 0) {
 		return unlocated(err)
 	}
-	d.releaseMember(t)
-	if !d.waiting.acquire() {
+	if !d.beginWaiting(t) {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
 			"item %q is not located yet, and too many requests are waiting for that or for "+
 				"moves to end",
@@ -142,6 +140,15 @@ func (a *attempts) find(ctx context.Context, t *routedRequest) error {
 	return unlocated(err)
 }
 
+// beginWaiting takes a place among those that wait, and gives back the others that the request has.
+func (d *Dispatcher) beginWaiting(t *routedRequest) bool {
+	if !d.waiting.acquire() {
+		return false
+	}
+	d.releaseAll(t)
+	return true
+}
+
 // endedContext is a context that has ended.
 var endedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -158,7 +165,8 @@ func (d *Dispatcher) read(ctx context.Context, item string) (routing.Location, e
 	return d.cfg.Locator.Locate(call, item)
 }
 
-// enter takes a place among the requests to the item's owner.
+// acquireMember takes a place among the requests to the item's owner, and among all if the request
+// has waited.
 func (d *Dispatcher) acquireMember(t *routedRequest) error {
 	if host, port, err := net.SplitHostPort(t.loc.Address); err != nil || host == "" ||
 		port == "" || port == "0" {
@@ -171,10 +179,15 @@ func (d *Dispatcher) acquireMember(t *routedRequest) error {
 		return nil
 	}
 	d.releaseMember(t)
-	if !d.members.acquire(t.loc.Member) {
+	if !t.counted && !d.requests.acquire() {
+		return d.full()
+	}
+	t.counted = true
+	most := d.requests.mostOf(d.registered)
+	if !d.requests.each.acquire(t.loc.Member, most) {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-			"%d requests to member %s are under way, which is the limit for one", d.cfg.PerMember,
-			t.loc.Member)
+			"%d requests to member %s are under way, which is the limit for one%s", most,
+			t.loc.Member, roomForOthers(most, d.requests.each.max))
 	}
 	t.countedAt = t.loc.Member
 	return nil

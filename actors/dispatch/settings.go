@@ -55,10 +55,10 @@ const slowestReader = 64 << 10
 
 const idBytes = 8 // of a dispatcher's own id
 
-// Locator tells where items are: a *routing.Router, as from actors.Coordinator.Router. Locate with
-// a context that has ended asks nobody and waits for nothing: it answers with what is at hand, or
-// with an error that matches the context's. If there is a method ConsulAddress() string, as a
-// Router has, nothing is sent to that address.
+// Locator tells where items are: a *routing.Router, as from actors.Coordinator.Router. Locate and
+// Members with a context that has ended ask nobody and wait for nothing: they answer with what is
+// at hand, or with an error, which of Locate matches the context's. If there is a method
+// ConsulAddress() string, as a Router has, nothing is sent to that address.
 type Locator interface {
 	Locate(ctx context.Context, item string) (routing.Location, error)
 	Await(ctx context.Context, item string) (routing.Location, error)
@@ -83,13 +83,17 @@ type Config struct {
 	// Idle is how long a request or an upgraded connection may go on without a byte in either
 	// direction. At least Timeout. Default: 5 min.
 	Idle time.Duration
-	// InFlight is the most requests under way at one time. Default: 4,096.
+	// InFlight is the most requests under way at one time, beside a quarter as many that wait for a
+	// move or for an owner. Default: 4,096.
 	InFlight int
-	// PerMember is the most requests under way to one member. Default: 256.
+	// PerMember is the most requests under way to one member. When all but an eighth of InFlight,
+	// and the places of broadcasts, are under way, a member may have less: its even share of that
+	// eighth. What it has more by then stays. Default: 256.
 	PerMember int
 	// Streams is the most upgraded connections and event streams at one time, StreamsPerMember
-	// those to one member: they have places of their own and take none from requests. Defaults:
-	// InFlight; 4 times PerMember, or Streams if that is less.
+	// those to one member: they have places of their own and take none from requests. When all but
+	// an eighth of Streams are open, a member may have its even share of that. Defaults: InFlight;
+	// 4 times PerMember, or Streams if that is less.
 	Streams, StreamsPerMember int
 	// Fanout is the most requests of broadcasts under way at one time: one for each member of each
 	// broadcast. Each member has its share of them, so that those that hang leave room for the
@@ -188,12 +192,13 @@ type Dispatcher struct {
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
 
-	all, waiting, streams             limit
-	bodies, answers, reading          limit // in bytes
-	members, gathering, memberStreams memberLimits
-	broadcasting                      broadcastPlaces
-	turns                             memberTurns // of the requests of broadcasts
-	fanout                            *semaphore.Weighted
+	requests, streams        sharedPlaces
+	waiting                  limit
+	bodies, answers, reading limit // in bytes
+	gathering                memberLimits
+	broadcasting             broadcastPlaces
+	turns                    memberTurns // of the requests of broadcasts
+	fanout                   *semaphore.Weighted
 }
 
 // New returns a dispatcher. Errors: [ErrConfig], all that is wrong at once.
@@ -207,14 +212,12 @@ func New(cfg Config) (*Dispatcher, error) {
 	places := max(1, min(broadcasts, cfg.InFlight/2))
 	d := &Dispatcher{
 		cfg: cfg, id: hex.EncodeToString(id[:]), log: cfg.Logger,
-		all: limit{max: int64(cfg.InFlight)}, broadcasting: broadcastPlaces{max: places},
-		// Those that wait cost little but their place: three quarters of all are left to those that
-		// do not.
-		waiting:       limit{max: int64(max(1, cfg.InFlight/4))},
-		members:       newMemberLimits(cfg.PerMember),
-		streams:       limit{max: int64(cfg.Streams)},
-		memberStreams: newMemberLimits(cfg.StreamsPerMember),
-		bodies:        limit{max: bodiesBytes}, answers: limit{max: gatheredBytes},
+		requests:     newSharedPlaces(cfg.InFlight, cfg.PerMember, min(places, cfg.InFlight/8)),
+		broadcasting: broadcastPlaces{max: places},
+		// Those that wait take no place of those that do not.
+		waiting: limit{max: int64(max(1, cfg.InFlight/4))},
+		streams: newSharedPlaces(cfg.Streams, cfg.StreamsPerMember, 0),
+		bodies:  limit{max: bodiesBytes}, answers: limit{max: gatheredBytes},
 		reading: limit{max: readingBytes},
 		// A member that hangs holds up those broadcasts that ask it, and not all.
 		gathering: newMemberLimits(max(1, places/2)),
