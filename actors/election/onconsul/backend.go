@@ -39,6 +39,7 @@ type backend struct {
 	releasing          bool      // a request that gives its leadership up may still be under way
 	repaired           int       // how often its record was made anew
 	leaving            bool      // Leave was called: nothing that is seen from now on matters
+	mine               bool      // the last view says that the leader's record is its own
 }
 
 func newBackend(c *Conn, name string) *backend {
@@ -77,14 +78,14 @@ type candidacy struct {
 	joinUnknown         bool
 	releasing           bool
 	repaired            int
-	leaving             bool
+	leaving, mine       bool
 }
 
 func (b *backend) candidacy() candidacy {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return candidacy{b.self, b.session, b.values, b.record, b.incarnation, b.round, b.token, b.term,
-		b.takeFrom, b.ops, b.joinUnknown, b.releasing, b.repaired, b.leaving}
+		b.takeFrom, b.ops, b.joinUnknown, b.releasing, b.repaired, b.leaving, b.mine}
 }
 
 // succeeded records the outcome of an operation by f, counts it, and wakes the watch.
@@ -261,6 +262,17 @@ func (b *backend) noteUnknownJoin(c election.Candidate, session string, err erro
 
 func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	m := b.candidacy()
+	token, retry, err := b.take(ctx, m)
+	switch {
+	case err != nil && m.mine: // it has the leader's record, and no duty
+		b.conn.noteEnd(b, m.session, err)
+	case token != 0 && !b.conn.begins(b, m.session):
+		return 0, 0, fmt.Errorf("%w: %w", election.ErrSessionLost, errHeldInVain)
+	}
+	return token, retry, err
+}
+
+func (b *backend) take(ctx context.Context, m candidacy) (uint64, time.Duration, error) {
 	if left := time.Until(m.takeFrom); left > 0 {
 		return 0, left, nil
 	}
@@ -373,6 +385,15 @@ func (b *backend) repair(ctx context.Context, m candidacy, s candidateSnapshot) 
 }
 
 func (b *backend) noteTaken(token uint64) {
-	b.conn.setLeading(b, true)
 	b.succeeded(func() { b.token = token })
+}
+
+// noteMine takes in whether the record of the leader is this candidate's, as a view says that knows
+// so many of its operations. A record that is gone need not be given up.
+func (b *backend) noteMine(mine bool, knownOps int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mine = mine; !mine && knownOps >= b.ops && !b.leaving {
+		b.conn.noteEnd(b, b.session, nil)
+	}
 }

@@ -18,29 +18,30 @@ import (
 // Conn is one session with Consul, shared by any number of elections. It is safe for concurrent
 // use.
 type Conn struct {
-	cfg           Config
-	store         *store.Store
-	log           *slog.Logger
-	contact       *messages.State[election.Contact]
-	session       *messages.State[messages.Session] // the same, and its check
-	check         *messages.State[messages.Check]
-	keeper        *store.CheckKeeper // of check
-	binding       *store.Binding     // of session to check
-	polls         store.Polls        // renewed when a renewal has succeeded after a failed one
-	sessionWanted chan struct{}      // cap 1: somebody waits for a session
-	leftoversDue  chan struct{}      // cap 1: Consul answers, so the leftovers can be removed
-	verifyNow     chan chan struct{} // ask Consul for the session now, then close the channel
-	stop          context.CancelFunc
-	work          sync.WaitGroup // run
+	cfg          Config
+	store        *store.Store
+	log          *slog.Logger
+	contact      *messages.State[election.Contact]
+	session      *messages.State[messages.Session] // the same, and its check
+	check        *messages.State[messages.Check]
+	keeper       *store.CheckKeeper // of check
+	binding      *store.Binding     // of session to check
+	polls        store.Polls        // renewed when a renewal has succeeded after a failed one
+	wake         chan struct{}      // cap 1: a session is wanted, or was given up
+	leftoversDue chan struct{}      // cap 1: Consul answers, so the leftovers can be removed
+	verifyNow    chan chan struct{} // ask Consul for the session now, then close the channel
+	stop         context.CancelFunc
+	work         sync.WaitGroup // run
 
 	mu     sync.Mutex
 	wanted bool // somebody needs a session
 	// liveSession is the session until it is known to have ended, also after Close.
 	liveSession string
 	watching    int               // elections that are taken part in
-	leading     map[*backend]bool // took the leadership and did not give it up
-	// Those whose duty has ended and that may not write it, and since when; see denied.go.
-	denied map[*backend]time.Time
+	leading     map[*backend]bool // took the leadership; it was not given up, nor seen to be gone
+	// Those whose duty has ended and that may not write it; see denied.go.
+	denied  map[*backend]denial
+	givenUp string // the session in which no leadership may begin any more
 	// why no session can be opened; nil: Consul has not refused one
 	trouble error
 	// why none ever will be, under these settings
@@ -106,9 +107,9 @@ func Connect(cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{
 		cfg: cfg, store: s, log: cfg.Logger, contact: messages.NewState(election.Contact{}),
-		sessionWanted: make(chan struct{}, 1), leftoversDue: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), leftoversDue: make(chan struct{}, 1),
 		verifyNow: make(chan chan struct{}),
-		stop:      cancel, leading: map[*backend]bool{}, denied: map[*backend]time.Time{},
+		stop:      cancel, leading: map[*backend]bool{}, denied: map[*backend]denial{},
 		joinLocks: map[string]*joinLock{},
 		session:   messages.NewState(messages.Session{}), check: messages.NewState(messages.Check{}),
 	}
@@ -199,7 +200,7 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.sessionWanted:
+		case <-c.wake:
 		case asked = <-c.verifyNow:
 		case <-check.Changed():
 			if check.Take(); c.session.Get().ID != "" && !quiet {
@@ -211,13 +212,13 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		var err error
 		var wait time.Time // for what the check says; zero: for nothing
 		switch quiet = c.binding.Quiet(now); {
+		case c.isGivenUp(now.ID):
+			err = errHeldInVain
 		case quiet:
 			var gone bool
 			if gone, wait = c.binding.Gone(ctx, now); gone {
 				err = store.ErrSessionGone
 			}
-		case now.ID != "" && c.isHeldInVain(now) && c.destroy(ctx, now):
-			err = errHeldInVain
 		case now.ID != "":
 			err = c.keep(ctx, &renewal, now)
 		case c.wantsSession():
@@ -242,14 +243,15 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 			}
 		case errors.Is(err, store.ErrSessionGone):
 			c.log.Warn("session-lost", "session", now.ID, "why", err)
-			c.binding.Ended(now)
 			c.forgetSession()
 			c.session.Set(messages.Session{Count: now.Count})
-			why := c.lost(now)
 			if err == errHeldInVain {
-				why = err.Error()
+				c.contact.Set(election.Contact{Why: err.Error()})
+				c.destroyLater(now.ID)
+			} else {
+				c.binding.Ended(now)
+				c.contact.Set(election.Contact{Why: c.lost(now)})
 			}
-			c.contact.Set(election.Contact{Why: why})
 		case now.ID == "":
 			c.noteTrouble(err, now)
 		}
@@ -318,10 +320,7 @@ func (c *Conn) awaitSession(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	c.wanted, c.refused = true, nil
 	c.mu.Unlock()
-	select {
-	case c.sessionWanted <- struct{}{}:
-	default:
-	}
+	c.wakeRun()
 	wait, cancel := context.WithTimeout(ctx, store.DefaultCallTimeout)
 	defer cancel()
 	s, _ := c.contact.Reader().Wait(wait, func(s election.Contact) bool {
@@ -341,6 +340,14 @@ func (c *Conn) awaitSession(ctx context.Context) (string, error) {
 		return "", errors.New("no session yet: Consul has not answered")
 	}
 	return "", fmt.Errorf("no session yet: %v", c.trouble)
+}
+
+// wakeRun has the loop that renews the session look what there is to do.
+func (c *Conn) wakeRun() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
 }
 
 // refusal is why no session can be opened under these settings; nil: that is not known.
@@ -417,30 +424,20 @@ func (c *Conn) sessionLives(session string) bool {
 	return session != "" && c.liveSession == session
 }
 
-// setLeading records whether b has the leadership of its election.
-func (c *Conn) setLeading(b *backend, yes bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if yes {
-		c.leading[b] = true
-		delete(c.denied, b) // it was another leadership's
-	} else {
-		delete(c.leading, b)
-	}
-}
-
 // close ends the session, unless one of its leaders has not released: then it is left to expire.
 // One that has been denied to release has stopped.
 // broken is why nobody renews it any more; nil: it was asked for.
 func (c *Conn) close(broken error) (left bool) {
 	now := c.contact.Get()
 	c.contact.Set(election.Contact{Closed: true, Broken: broken})
+	// A candidate that has resigned counts as a leader until its release is written.
+	c.settle()
 	if now.Session == "" {
 		return false
 	}
-	// A candidate that has resigned counts as a leader until its release is written.
-	c.settle()
+	c.mu.Lock()
 	leading := c.leadersStill()
+	c.mu.Unlock()
 	if leading > 0 && !mutations.Broken("closed-while-led") {
 		c.log.Error("session-left-to-expire", "session", now.Session, "leading", leading)
 		return true

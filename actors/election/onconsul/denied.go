@@ -7,67 +7,92 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // A token may lose its right to write keys while its session can still be renewed. A leader that
-// stops then cannot say so, and a candidate that leaves keeps its place: nobody would lead for as
-// long as its process lives. So a connection ends its session itself when that has lasted for a
-// lease, unless it leads elsewhere.
+// has stopped cannot say so then, nor can one whose lease had run out lead again, and a candidate
+// that leaves keeps its place: nobody would lead for as long as the process lives. So a connection
+// gives its session up when that has lasted for a lease and nobody leads in the session.
+//
+// The denial that makes the lease full decides it, and no look at an earlier one: what is denied
+// now has not come to an end meanwhile. From then on no leadership begins in that session, by
+// begins. So no duty is at work when the session ends, however late that is.
 
 // errHeldInVain ends a session that holds what nobody uses and what cannot be given up.
-var errHeldInVain = fmt.Errorf("%w: it was destroyed here: Consul's rules deny the writes that "+
+var errHeldInVain = fmt.Errorf("%w: it was given up here: Consul's rules deny the writes that "+
 	"end its leaderships and candidacies, which are over; give the token key:write below the "+
 	"prefix", store.ErrSessionGone)
 
-// noteGivingUp takes in what came of giving up the leadership or the candidacy that b has in a
-// session. Its duty has ended.
-func (c *Conn) noteGivingUp(b *backend, session string, err error) {
+// denial is when a candidate without a duty was denied to write to its record, first and last.
+type denial struct{ first, last time.Time }
+
+// begins records that b leads in the session from now on, whatever it was denied before. It tells
+// whether it may: not once the session was given up.
+func (c *Conn) begins(b *backend, session string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch since := c.denied[b]; {
-	case err == nil:
+	if c.givenUp == session {
+		return false
+	}
+	c.leading[b] = true
+	delete(c.denied, b)
+	return true
+}
+
+// noteEnd takes in what came of ending what b has in the session. Its duty has ended. nil: it has
+// nothing there any more. It may give the session up.
+func (c *Conn) noteEnd(b *backend, session string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		delete(c.leading, b)
 		delete(c.denied, b)
-	case errors.Is(err, store.ErrDenied) && since.IsZero() && c.liveSession == session:
-		c.denied[b] = time.Now()
+	}
+	if !errors.Is(err, store.ErrDenied) || c.liveSession != session {
+		return
+	}
+	now, d := time.Now(), c.denied[b]
+	// It is tried again within some seconds, or with the next renewal. After a longer rest, as in an
+	// outage, it is not known whether it would have been denied all the time.
+	if now.Sub(d.last) > max(c.cfg.TTL, 4*store.DefaultCallTimeout) {
+		d.first = now
+	}
+	d.last = now
+	c.denied[b] = d
+	if now.Sub(d.first) >= c.cfg.Lease && c.leadersStill() == 0 {
+		c.givenUp = session
+		c.wakeRun()
 	}
 }
 
 // leadersStill counts the leaders of the session, but for those that are denied to give that up:
-// they have stopped.
+// they have stopped. c.mu must be held.
 func (c *Conn) leadersStill() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for b := range c.leading {
-		if c.denied[b].IsZero() {
+		if c.denied[b].first.IsZero() {
 			n++
 		}
 	}
 	return n
 }
 
-// isHeldInVain tells whether the rules have denied for a lease that something of the session is
-// given up, and it leads nowhere else.
-func (c *Conn) isHeldInVain(now messages.Session) bool {
-	if c.leadersStill() > 0 {
-		return false
-	}
+// isGivenUp tells whether the session was given up.
+func (c *Conn) isGivenUp(session string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, since := range c.denied {
-		if time.Since(since) >= now.Lease.TTL {
-			return true
-		}
-	}
-	return false
+	return session != "" && c.givenUp == session
 }
 
-// destroy ends the session.
-func (c *Conn) destroy(ctx context.Context, now messages.Session) bool {
-	err := c.store.DestroySession(ctx, now.ID)
-	if err != nil {
-		c.log.Warn("session-not-destroyed", "session", now.ID, "err", err, "then",
-			"it is tried again with the next renewal")
-	}
-	return err == nil
+// destroyLater has the session ended that was given up. Nobody renews it any more: if no request
+// arrives it expires.
+func (c *Conn) destroyLater(session string) {
+	c.later(func(ctx context.Context) error {
+		err := c.store.DestroySession(ctx, session)
+		if err != nil && ctx.Err() == nil {
+			c.log.Warn("session-not-destroyed", "session", session, "err", err, "then",
+				"it is tried again with the next renewal; it expires within twice its ttl")
+		}
+		return err
+	})
+	c.cleanUp()
 }

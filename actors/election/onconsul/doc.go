@@ -53,9 +53,9 @@
 //     A Delete waits for it likewise: it takes the term away.
 //  6. Only Consul's own word that it does not know a session ends it. A Consul that is slow, silent
 //     or without a leader costs nothing while the lease holds, and neither does a transport of the
-//     host's that panics. The one that a connection ends itself is that of a leader or candidate
-//     which has stopped and for a lease may not write that, where it leads no other election: it
-//     would keep its place for as long as its process lives.
+//     host's that panics. The one that a connection gives up itself is that of a leader or
+//     candidate which has stopped and for a lease may not write that, nor lead again, where it
+//     leads no other election: it would keep its place for as long as its process lives.
 //
 // # What is not
 //

@@ -14,11 +14,10 @@ import (
 func (b *backend) Release(ctx context.Context) error {
 	m := b.candidacy()
 	record, err := b.release(ctx, m)
-	b.conn.noteGivingUp(b, m.session, err)
+	b.conn.noteEnd(b, m.session, err)
 	if err != nil {
 		return err
 	}
-	b.conn.setLeading(b, false)
 	b.succeeded(func() { b.noteReleased(record) })
 	return nil
 }
@@ -100,21 +99,16 @@ func (b *backend) Leave(ctx context.Context) error {
 	b.mu.Lock()
 	b.token = 0
 	b.mu.Unlock()
-	b.conn.noteGivingUp(b, m.session, err)
+	b.conn.noteEnd(b, m.session, err)
 	if err == nil {
-		b.conn.setLeading(b, false)
 		return nil
 	}
 	// The connection tries again in the background. The session is shared and stays alive, so
 	// nothing else would remove the record.
 	b.conn.later(func(ctx context.Context) error {
 		err := b.leave(ctx, m)
-		b.conn.noteGivingUp(b, m.session, err)
-		if err != nil {
-			return err
-		}
-		b.conn.setLeading(b, false)
-		return nil
+		b.conn.noteEnd(b, m.session, err)
+		return err
 	})
 	return fmt.Errorf("%w: %w", election.ErrPending, err)
 }

@@ -454,6 +454,7 @@ func (w *watcher) view(ctx context.Context) (next time.Time) {
 		w.conn.verify(ctx)
 	}
 	w.wasLeader = v.Mine
+	w.noteMine(v.Mine, w.knownOps)
 	if !w.published || !same(v, w.last) {
 		w.publish(v)
 		w.published, w.last = true, v
