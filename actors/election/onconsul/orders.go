@@ -36,12 +36,19 @@ func (b *backend) again(ctx context.Context, what string, f func(context.Context
 }
 
 func (b *backend) HandOver(ctx context.Context, id string, from uint64) error {
+	var unheard *snapshot // what the first try found whose outcome is unknown
 	return b.again(ctx, "hand-over", func(ctx context.Context) error {
 		s, err := b.readCandidate(ctx, id, "")
 		to := s.own
 		switch {
 		case err != nil:
 			return err
+		case unheard != nil && (s.leader.CreateIndex != unheard.leader.CreateIndex ||
+			s.handOverIndex != unheard.handOverIndex):
+			// The leader that was asked has gone, or there is an order since. That try has given it,
+			// or it might as well have come before what has happened: another would hit a leader
+			// that nobody meant, or undo a later order.
+			return nil
 		case s.endedError() != nil:
 			return s.endedError()
 		case s.vacant(), from != 0 && s.leader.CreateIndex != from:
@@ -59,6 +66,9 @@ func (b *backend) HandOver(ctx context.Context, id string, from uint64) error {
 			store.CAS(b.keys.handover(),
 				encode(handOverOrder{To: id, Name: r.Name, HoldBack: b.conn.cfg.HoldBack}), 0,
 				s.handOverIndex))
+		if unheard == nil && store.OutcomeUnknown(err) {
+			unheard = &s.snapshot
+		}
 		return err
 	})
 }
