@@ -144,7 +144,18 @@ func (b *backend) Delete(ctx context.Context) error {
 			return fmt.Errorf("delete %s: %w", b.name, err)
 		}
 		s := b.keys.parse(view.Entries, view.Index)
-		if s.incarnation != 0 && s.incarnation != incarnation || s.ended == nil {
+		switch {
+		case s.incarnation == incarnation && s.ended == nil:
+			// Consul was restored from a moment before: all that has happened since has not.
+			_, err := b.end(ctx, incarnation, true)
+			if errors.Is(err, election.ErrDeleted) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			leader, free = "", time.Time{}
+			continue
+		case s.incarnation != 0 && s.incarnation != incarnation, s.ended == nil:
 			return nil // another was quicker, and there may be another election of that name
 		}
 		if !s.vacant() && !mutations.Broken("deleted-while-led") {
