@@ -356,8 +356,7 @@ func (m *machine) checkLeadership(now time.Time) {
 	}
 	switch {
 	case !m.leaseHolds(now) && !mutations.Broken("no-lease"):
-		m.loseLeadership("the lease has run out: the store was last heard of at %s",
-			m.contact.Lease.Start.Format("15:04:05.000"))
+		m.loseLeadership("%s", m.leaseOver())
 	case m.current() && m.view.Err == nil && !m.view.Mine:
 		switch {
 		case m.view.Why != "":

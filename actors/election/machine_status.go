@@ -49,7 +49,11 @@ func (m *machine) status(now time.Time) (Status, bool) {
 	case !m.roleKnown:
 		s.What, m.roleKnown = Initial, true
 	case s.Role != was.Role:
-		s.What = RoleChanged
+		if s.What = RoleChanged; s.Role == Uncertain && s.Reason == "" {
+			if s.Reason = m.leaseOver(); m.view.Err != nil {
+				s.Reason = m.view.Err.Error() // all that a follower has, and more than a time
+			}
+		}
 	case s.Leader.ID == "" && was.Leader.ID != "":
 		s.What = NoLeader
 	case s.Leader.ID != was.Leader.ID, s.Token != was.Token:
@@ -61,4 +65,10 @@ func (m *machine) status(now time.Time) (Status, bool) {
 	}
 	m.reason = ""
 	return s, true
+}
+
+// leaseOver says that the lease is over, and since when the store has been silent.
+func (m *machine) leaseOver() string {
+	return "the lease has run out: the store was last heard of at " +
+		m.contact.Lease.Start.Format("15:04:05.000")
 }

@@ -83,6 +83,44 @@ func TestALeaderStepsDownAMarginBeforeItsLeaseEnds(t *testing.T) {
 	}
 }
 
+// Who was told a role, and cannot tell any more who leads, is told why.
+func TestWhyItIsNotKnownAnyMoreWhoLeadsIsTold(t *testing.T) {
+	leader := View{Leader: Candidate{ID: "other", Name: "other"}, Token: 3}
+	away := View{Err: errors.New("the store is away"), Leader: leader.Leader, Token: 3}
+	for name, c := range map[string]struct {
+		follower bool
+		then     View
+		why      string
+	}{
+		"a follower":               {true, away, "the store is away"},
+		"a candidate":              {false, away, "the store is away"},
+		"a candidate by its lease": {false, leader, "the lease has run out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRules(t, true)
+			r.m.follower = c.follower
+			if !c.follower {
+				r.step()
+				r.renewed()
+				r.m.done(r.now, outcome{op: opJoin, session: "s"})
+				leader.Ops, c.then.Ops = 1, 1
+			}
+			r.see(leader)
+			if s := r.step().messages; len(s) != 1 || s[0].What != Initial {
+				t.Fatalf("it begins with %v", s)
+			}
+			r.now = r.now.Add(10 * time.Second)
+			r.see(c.then)
+			if s := r.want(r.step(), RoleChanged, Uncertain); !strings.Contains(s.Reason, c.why) {
+				t.Errorf("it is told %q, want %q", s.Reason, c.why)
+			}
+			if e := r.step(); len(e.messages) > 0 {
+				t.Errorf("it is told more than once: %v", e.messages)
+			}
+		})
+	}
+}
+
 func TestAViewFromBeforeItsOwnTakeIsNoLoss(t *testing.T) {
 	r := newRules(t, true)
 	r.leads()

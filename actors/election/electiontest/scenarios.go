@@ -111,12 +111,11 @@ func (sc *scenario) oneLeads(participants ...*participant) *participant {
 func storeStops(sc *scenario) {
 	a, b := sc.pair()
 	sc.store.Stop()
-	a.wait("its lease is over", func(s election.Status) bool {
-		return s.Role == election.Uncertain
-	})
-	b.wait("its lease is over", func(s election.Status) bool {
-		return s.Role == election.Uncertain
-	})
+	for _, p := range []*participant{a, b} {
+		p.wait("its lease is over, and why", func(s election.Status) bool {
+			return s.Role == election.Uncertain && s.Reason != ""
+		})
+	}
 	sc.store.Start()
 	// Their sessions may have been kept or not: those that were lost are told so, and come anew.
 	c := sc.nominate("c")
