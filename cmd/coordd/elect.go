@@ -295,7 +295,7 @@ func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where
 		return nil, "", err
 	}
 	cfg := o.consulConfig()
-	cfg.Client, cfg.Logger = client, log
+	cfg.Client, cfg.Consul, cfg.Logger = client, address, log
 	consul, err := onconsul.Connect(cfg)
 	if err != nil {
 		return nil, "", usage("%v", err)

@@ -93,8 +93,8 @@ func (c call) classify(ctx, own context.Context, err error) error {
 	}
 	if own.Err() != nil {
 		return &callError{kind: ErrUnreachable, op: c.String(), unknown: true,
-			cause: errors.Join(ErrNoAnswer, hideContext(err)),
-			text:  fmt.Sprintf("no answer within %v", c.timeout)}
+			cause: errors.Join(ErrNoAnswer, hideContext(err)), address: addressOf(err),
+			text: fmt.Sprintf("no answer within %v", c.timeout)}
 	}
 	// The client's transactions report a bad status as text without the code.
 	if body, ok := strings.CutPrefix(err.Error(), "Failed request: "); ok {
@@ -210,6 +210,9 @@ func addressOf(err error) string {
 		if u, parseErr := url.Parse(e.URL); parseErr == nil {
 			return u.Host
 		}
+	}
+	if e, ok := errors.AsType[*callError](err); ok {
+		return e.address
 	}
 	return ""
 }

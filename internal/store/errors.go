@@ -98,6 +98,7 @@ type callError struct {
 	cause   error  // nil when it would match a context error that is not the caller's
 	ended   error  // the caller's ctx.Err(), when the caller's context ended
 	unknown bool   // a write may have been applied or may be applied later
+	address string // that was asked, where cause does not say it
 }
 
 func (e *callError) Error() string {

@@ -197,13 +197,17 @@ func TestACallerThatVanishedDoesNotKeepTheOutageOpen(t *testing.T) {
 
 func TestTheAddressIsThatOfTheFailedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, log := reporting(t, tripper(func(*http.Request) (*http.Response, error) {
+		for name, way := range map[string]tripper{"breaks off": func(*http.Request) (*http.Response,
+			error) {
 			return nil, io.EOF
-		}))
-		_, _, _, err := s.Get(t.Context(), "k", store.Default)
-		s.Failed("get", err, time.Second)
-		if got := log.take(); len(got) != 1 || !strings.Contains(got[0], "addr=consul.test:8500") {
-			t.Errorf("log:\n%s", strings.Join(got, "\n"))
+		}, "has no answer": hang} {
+			s, log := reporting(t, way)
+			_, _, _, err := s.Get(t.Context(), "k", store.Default)
+			s.Failed("get", err, time.Second)
+			if got := log.take(); len(got) != 1 || !strings.Contains(got[0],
+				"addr=consul.test:8500") {
+				t.Errorf("one that %s, log:\n%s", name, strings.Join(got, "\n"))
+			}
 		}
 	})
 }

@@ -99,7 +99,7 @@ func Connect(cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s, err := store.New(store.Config{Client: cfg.Client, Logger: cfg.Logger,
+	s, err := store.New(store.Config{Client: cfg.Client, Address: cfg.Consul, Logger: cfg.Logger,
 		PollWait: min(2*cfg.TTL, time.Minute), Contained: true})
 	if err != nil {
 		return nil, err

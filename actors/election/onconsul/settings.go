@@ -37,6 +37,9 @@ type Config struct {
 	// most, and its transport must return when the context of a request ends: see
 	// actors.Config.Client.
 	Client *api.Client
+	// Consul is what the log calls Client's server. Default: CONSUL_HTTP_ADDR, or the address of a
+	// failed request.
+	Consul string
 	// Name of the session, for Consul's listings. Default "election".
 	Name string
 	// TTL of the session: 2 s to 24 h. Default 10 s. Consul's servers refuse less than their
