@@ -226,6 +226,9 @@ func (l *link) Expire() {
 
 func (l *link) End() {
 	session := l.Contact().Get().Session
+	if session == "" {
+		return // a busy machine has cost it just now
+	}
 	_, err := l.operator.Session().Destroy(session, nil)
 	for range 5 {
 		// The server closed an idle connection as it was asked, and Go sends no PUT twice.
