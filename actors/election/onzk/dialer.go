@@ -50,9 +50,10 @@ type Dialer struct {
 	session  int64          // 0: there is none
 	password []byte
 	lease    lease
-	proving  bool // requests are sent so often that silence means a dead server
-	watching bool // the session has watches
-	given    bool // the session was given up, and the client has yet to hear of it
+	proving  bool    // requests are sent so often that silence means a dead server
+	watching bool    // the session has watches
+	given    bool    // the session was given up, and the client has yet to hear of it
+	givenUp  []int64 // the sessions that were given up
 	// behindSince is when a server was first found to be behind the client; zero: none was since
 	// one that was not.
 	behindSince time.Time

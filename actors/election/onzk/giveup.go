@@ -5,11 +5,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 )
 
 // giveUp ends a session for this process, which ZooKeeper has not said to be over. It says nothing
 // to ZooKeeper: the session ends there when its timeout is over, for nobody extends it any more.
+// Candidates remove what they have in it by themselves (see leave), for until then its nodes are
+// there, and a take that has waited for a connection wins in the next session.
 // why follows the session's name. It does nothing if there is another session by now.
 func (d *Dialer) giveUp(session int64, why string) {
 	d.mu.Lock()
@@ -20,11 +23,18 @@ func (d *Dialer) giveUp(session int64, why string) {
 	d.why = fmt.Sprintf("session %s %s; ZooKeeper last heard of it at %s", sessionName(session),
 		why, d.lease.start.Format("15:04:05.000"))
 	d.session, d.conn, d.watching, d.behindSince = 0, nil, false, time.Time{}
-	d.given = true
+	d.given, d.givenUp = true, append(d.givenUp, session)
 	if d.newest != nil {
 		_ = d.newest.Conn.Close()
 	}
 	d.publishLocked()
+}
+
+// gaveUp tells whether a session was given up. Its nodes may be there still.
+func (d *Dialer) gaveUp(session int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Contains(d.givenUp, session)
 }
 
 // renewing tells whether there is a session, and its lease is renewed: else it says nothing of a

@@ -104,7 +104,11 @@ func (b *backend) leave() error {
 	if me.ID == "" {
 		return nil
 	}
-	if me.node != "" && b.conn.session() == me.session {
+	// The nodes of a session go with it, except that those of one that was given up are there for as
+	// long as ZooKeeper waits for it. A take that waited for a connection may win by them meanwhile:
+	// over the next session, which goes on.
+	if me.node != "" &&
+		(b.conn.session() == me.session || b.conn.dialer.gaveUp(me.session)) {
 		if err := b.remove(me, true); err != nil {
 			return err
 		}
@@ -185,9 +189,12 @@ func (b *backend) leaveOps(me candidacy, place, unread bool) (ops []any, err err
 	if err != nil {
 		return nil, err
 	}
-	_, leader, mine, err := b.readLeader(me)
+	r, leader, mine, err := b.readLeader(me)
 	if err != nil {
 		return nil, err
+	}
+	if leader != nil && r.ID == me.ID && leader.EphemeralOwner == b.conn.session() {
+		mine = true // a late take's, see leave
 	}
 	stands := false
 	if place || mine {

@@ -89,6 +89,8 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 	for range attempts {
 		data, root, err := b.conn.zk.Get(b.base)
 		switch {
+		case b.conn.session() != me.session:
+			return 0, 0, election.ErrSessionLost
 		case errors.Is(err, zk.ErrNoNode), err == nil && root.Czxid != me.incarnation:
 			return 0, 0, election.ErrDeleted
 		case err != nil:
@@ -164,7 +166,7 @@ func (b *backend) sendTake(me candidacy, root, term int32, yields bool) ([]zk.Mu
 	ops := []any{
 		&zk.CheckVersionRequest{Path: b.base, Version: root},
 		// The candidate's node is deleted with its session, and by Leave. So a late request fails
-		// here.
+		// here, or what it takes is given up by Leave (see there).
 		&zk.CheckVersionRequest{Path: b.path(me.node), Version: -1},
 		&zk.CreateRequest{Path: b.path(leaderNode),
 			Data: encode(leaderRecord{Candidate: me.Candidate}), Acl: b.conn.cfg.ACL,
@@ -187,7 +189,8 @@ func wasRefused(err error) bool {
 }
 
 // taken records a take that has succeeded. The leader's node is now this candidacy's: the
-// transaction has checked the candidate's own node, which goes with its session. The token is the
+// transaction has checked the candidate's own node, which goes with its session. Only if that was
+// given up it may have been sent over another one, which Leave finds. The token is the
 // creation zxid of the leader's node. It is the zxid of the transaction, which the term has as that
 // of its last change.
 func (b *backend) taken(me candidacy, answers []zk.MultiResponse) (token uint64,

@@ -62,10 +62,15 @@ func (s *embedded) Connect() electiontest.Link {
 // addresses need not be resolved.
 var addresses = []string{"10.0.0.1:2181", "10.0.0.2:2181"}
 
+// threeAddresses: while one server answers a handshake, what waits for a connection goes on to.
+var threeAddresses = append(addresses, "10.0.0.3:2181")
+
 // connect connects to this ZooKeeper.
 func (s *embedded) connect(cfg onzk.Config) *onzk.Conn {
 	s.t.Helper()
-	cfg.Servers, cfg.Logger = addresses, s.log
+	if cfg.Logger = s.log; cfg.Servers == nil {
+		cfg.Servers = addresses
+	}
 	conn, err := onzk.Connect(cfg)
 	if err != nil {
 		s.t.Fatal(err)
