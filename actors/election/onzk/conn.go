@@ -51,7 +51,7 @@ type Conn struct {
 	readings      atomic.Uint64
 	mu            sync.Mutex
 	sharedWatches map[string]*sharedWatch
-	denied        map[*backend]denial // see stuck
+	denials       map[denialOf]denial // that were not ended by a success
 }
 
 // Connect opens a connection of its own and returns at once: ZooKeeper need not be there yet. A
@@ -121,7 +121,7 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 		ctx: ctx, stop: stop,
 		clientClosed: make(chan struct{}), abandoned: make(chan struct{}),
 		pendingLeaves: messages.NewState(0), leaders: messages.NewState(0),
-		sharedWatches: map[string]*sharedWatch{}, denied: map[*backend]denial{}}
+		sharedWatches: map[string]*sharedWatch{}, denials: map[denialOf]denial{}}
 	c.leaving, c.stopLeaving = context.WithCancel(context.Background())
 	context.AfterFunc(ctx, func() {
 		if own {
@@ -431,7 +431,7 @@ func (c *Conn) setLeading(b *backend, yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if yes {
-		delete(c.denied, b)
+		delete(c.denials, denialOf{b, toLeave})
 	}
 	switch {
 	case b.leads == yes:

@@ -2,6 +2,7 @@ package onzk_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net"
 	"sync/atomic"
@@ -14,11 +15,12 @@ import (
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
 
-// denying is a way to servers that deny all transactions on the nodes of an election while path,
-// which they have in their names, is not nil.
+// denying is a way to servers that deny requests of some kind, all transactions by default, on the
+// nodes of an election while path, which they have in their names, is not nil.
 type denying struct {
 	*devzookeeper.Way
 	path atomic.Pointer[string]
+	kind uint32
 }
 
 func (d *denying) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -38,7 +40,7 @@ type deniedConn struct {
 func (c *deniedConn) Write(request []byte) (int, error) {
 	const multi, exists = 14, 3
 	path := c.server.path.Load()
-	xid, is := isOf(request, multi)
+	xid, is := isOf(request, cmp.Or(c.server.kind, multi))
 	if path == nil || !is || !bytes.Contains(request, []byte(*path)) {
 		return c.Conn.Write(request)
 	}
@@ -63,12 +65,9 @@ func TestALeaderThatIsDeniedToGiveTheLeadershipUpIsSucceeded(t *testing.T) {
 				defer conn.Close()
 				a := s.nominate(conn, "a")
 				becomes(t, a, election.Leading)
-				other, err := election.New(conn, election.Config{Election: "other",
-					Name: "a", Logger: s.log})
-				must(t, err)
+				var other *election.Election
 				if c.more {
-					_, err := other.Nominate(t.Context())
-					must(t, err)
+					other = s.nominateIn("other", conn, "a")
 					becomes(t, other, election.Leading)
 				}
 				two := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
@@ -109,6 +108,64 @@ func TestALeaderThatIsDeniedToGiveTheLeadershipUpIsSucceeded(t *testing.T) {
 	}
 }
 
+// An administrator takes rights away from the one that is to lead next: another leads, and that one
+// is behind it.
+func TestACandidateThatIsDeniedToLeadMakesWay(t *testing.T) {
+	const list, read = 12, 4
+	const long = 2*onzk.DefaultSessionTimeout + 2*devzookeeper.Tick
+	for _, c := range []struct {
+		name, path string
+		kind       uint32
+		bound      time.Duration
+		more       bool // another leads over its connection, so its session is not given up
+	}{
+		{name: "to lead and to leave", path: "/demo/", bound: long},
+		{name: "to lead", path: "/demo/leader", more: true},
+		{name: "to list the candidates", path: "/demo", kind: list, more: true},
+		{name: "to read", path: "/demo", kind: read, bound: long},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				one := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+				defer one.Close()
+				first := s.nominate(one, "first")
+				becomes(t, first, election.Leading)
+				server := &denying{Way: s.zoo.Way(devzookeeper.Weather{}), kind: c.kind}
+				two := s.connect(onzk.Config{Dial: server.Dial})
+				defer two.Close()
+				denied := s.nominate(two, "denied")
+				becomes(t, denied, election.Following)
+				other := s.nominateIn("other", two, "denied")
+				if becomes(t, other, election.Leading); !c.more {
+					electiontest.Resign(other)
+				}
+				last := s.nominate(one, "last")
+				becomes(t, last, election.Following)
+				server.path.Store(&c.path)
+				first.Resign()
+				ctx, cancel := context.WithTimeout(t.Context(),
+					cmp.Or(c.bound, onzk.DefaultSessionTimeout+3*time.Second))
+				defer cancel()
+				if _, err := last.State().Wait(ctx, func(s election.Status) bool {
+					return s.Role == election.Leading
+				}); err != nil {
+					t.Errorf("the denied one is %v, and the one behind it %v", denied.State().Get(),
+						last.State().Get())
+				}
+				if now := other.State().Get(); c.more && now.Role != election.Leading {
+					t.Errorf("the leader of the other election is %v", now)
+				}
+				server.path.Store(nil)
+				electiontest.Resign(first, last)
+				if c.more { // it is a candidate still
+					becomes(t, denied, election.Leading)
+				}
+				electiontest.Resign(denied, other)
+			})
+		})
+	}
+}
+
 // A leader is denied to give its leadership up, loses it as its node is removed, and leads anew. It
 // keeps its session then when another candidate of the connection is denied to leave.
 func TestAnOldDenialCostsNoLeaderItsSession(t *testing.T) {
@@ -119,11 +176,7 @@ func TestAnOldDenialCostsNoLeaderItsSession(t *testing.T) {
 		deny := func(path string) { server.path.Store(&path) }
 		a := s.nominate(conn, "a")
 		becomes(t, a, election.Leading)
-		other, err := election.New(conn, election.Config{Election: "other", Name: "a",
-			Logger: s.log})
-		must(t, err)
-		_, err = other.Nominate(t.Context())
-		must(t, err)
+		other := s.nominateIn("other", conn, "a")
 		becomes(t, other, election.Leading)
 		two := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
 		defer two.Close()

@@ -71,9 +71,11 @@
 //
 // # What is not
 //
-// Whoever is denied to remove its own nodes, as its rights to them were taken away, holds the
-// others up for as long as its session lives. A connection gives its session up for that, a
-// session's timeout later, unless somebody leads over it who may. One that its caller owns goes on.
+// Whoever is the next to lead and is denied that, as its rights to the nodes were taken away, makes
+// way after a session's timeout: it gives its place up and joins again, behind the others. Whoever
+// is denied to remove its own nodes holds the others up for as long as its session lives. A
+// connection gives its session up for that, after a session's timeout of denials, unless somebody
+// leads over it who may. One that its caller owns goes on.
 //
 // A node with a time to live (extendedTypesEnabled) that a stranger makes in the place of "leader"
 // or of a candidate counts as a session's: everybody waits until it is deleted, and ZooKeeper does

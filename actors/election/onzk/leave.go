@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/internal/mutations"
@@ -15,7 +14,7 @@ func (b *backend) Release(ctx context.Context) error {
 	err := b.operate(ctx, "give the leadership up", func() error {
 		return b.remove(b.candidacy(), false)
 	})
-	b.denied(err)
+	b.denied(toLeave, err)
 	if err == nil {
 		b.conn.setLeading(b, false)
 		b.succeeded()
@@ -27,7 +26,7 @@ func (b *backend) Leave(ctx context.Context) error {
 	soon, cancel := context.WithTimeout(ctx, b.conn.timeout()/3)
 	defer cancel()
 	err := b.operate(soon, "leave", b.leave)
-	b.denied(err)
+	b.denied(toLeave, err)
 	if err == nil {
 		return nil
 	}
@@ -39,7 +38,7 @@ func (b *backend) Leave(ctx context.Context) error {
 		for until.Err() == nil {
 			b.conn.sleep(until, b.conn.timeout()/20)
 			err := b.operate(until, "leave", b.leave)
-			b.denied(err)
+			b.denied(toLeave, err)
 			if err == nil {
 				return
 			}
@@ -48,70 +47,18 @@ func (b *backend) Leave(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", election.ErrPending, err)
 }
 
-// denied is told how a Release or a Leave has ended. If an administrator has taken the rights to
-// the election's nodes away, a candidate cannot remove its own, and they stay for as long as its
-// session does: nobody else would lead for as long as the process lives. So when that was denied
-// for a session's timeout, the session is given up. It is not while another leads in it, who would
-// lose the leadership, nor if it is a caller's own.
-func (b *backend) denied(err error) {
-	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
-		return
-	}
-	me, c := b.candidacy(), b.conn
-	if err == nil || me.node == "" || me.session != c.session() {
-		c.notDenied(b)
-	} else if c.stuck(b, c.timeout()) && c.own {
-		c.dialer.giveUp(me.session, "was given up: ZooKeeper denies what gives a leadership up")
-	}
-}
-
-// denial is that ZooKeeper denies a candidate what ends its candidacy, or its leadership.
-type denial struct {
-	since time.Time // when it was first denied
-	lasts bool      // it was denied again, a session's timeout later or more
-}
-
-// stuck records that b is denied what ends its candidacy, or its leadership. It tells whether that
-// lasts for the timeout, and nobody leads for whom it does not.
-func (c *Conn) stuck(b *backend, timeout time.Duration) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now, d := time.Now(), c.denied[b]
-	if d.since.IsZero() {
-		d.since = now
-	}
-	d.lasts = now.Sub(d.since) >= timeout
-	c.denied[b] = d
-	leaders := c.leaders.Get()
-	for b, d := range c.denied {
-		if b.leads && d.lasts {
-			leaders--
-		}
-	}
-	return d.lasts && leaders == 0
-}
-
-// notDenied records that b is not denied anything, or no more.
-func (c *Conn) notDenied(b *backend) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.denied, b)
-}
-
 func (b *backend) leave() error {
 	b.update(func(me *candidacy) { me.left = true })
 	me := b.candidacy()
 	if me.ID == "" {
 		return nil
 	}
-	// The nodes of a session go with it, except that those of one that was given up are there for as
-	// long as ZooKeeper waits for it. A take that waited for a connection may win by them meanwhile:
-	// over the next session, which goes on.
-	if me.node != "" &&
-		(b.conn.session() == me.session || b.conn.dialer.gaveUp(me.session)) {
-		if err := b.remove(me, true); err != nil {
-			return err
-		}
+	stands, err := b.mayStand(me)
+	if stands && err == nil {
+		err = b.remove(me, true)
+	}
+	if err != nil {
+		return err
 	}
 	b.conn.setLeading(b, false) // it has given the leadership up, or its session is gone
 	if me.createUnknown && b.conn.session() != 0 {
@@ -129,7 +76,34 @@ func (b *backend) leave() error {
 		})
 	}
 	b.update(func(now *candidacy) { now.node, now.createUnknown = "", false })
+	b.denied(toLook, nil)
+	b.denied(toLead, nil)
 	return nil
+}
+
+// mayStand tells whether a candidate may still have nodes, which go with its session. Those of one
+// that was given up are there for as long as ZooKeeper waits for it. A take that waited for a
+// connection may win by them meanwhile: over the next session, which goes on. This needs no rights.
+func (b *backend) mayStand(me candidacy) (bool, error) {
+	switch session := b.conn.session(); {
+	case me.node == "":
+		return false, nil
+	case session == me.session:
+		return true, nil
+	case !b.conn.dialer.gaveUp(me.session):
+		return false, nil
+	}
+	for _, node := range []string{me.node, leaderNode} {
+		exists, stat, err := b.conn.zk.Exists(b.path(node))
+		if err != nil {
+			return false, err
+		}
+		if owner := stat.EphemeralOwner; exists &&
+			(owner == me.session || owner == b.conn.session()) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // removeStrayNodes removes all nodes of a candidate that has left, in all sessions of this
@@ -194,7 +168,7 @@ func (b *backend) leaveOps(me candidacy, place, unread bool) (ops []any, err err
 		return nil, err
 	}
 	if leader != nil && r.ID == me.ID && leader.EphemeralOwner == b.conn.session() {
-		mine = true // a late take's, see leave
+		mine = true // a late take's, see mayStand
 	}
 	stands := false
 	if place || mine {

@@ -53,6 +53,9 @@ func (b *backend) Take(ctx context.Context) (token uint64, retry time.Duration, 
 	err = b.operate(ctx, "take the leadership", func() (err error) {
 		defer close(done)
 		t, r, err = b.take()
+		if err == nil && t != 0 {
+			b.conn.setLeading(b, true)
+		}
 		return err
 	})
 	select {
@@ -60,8 +63,8 @@ func (b *backend) Take(ctx context.Context) (token uint64, retry time.Duration, 
 	default:
 		return 0, 0, err
 	}
+	b.denied(toLead, err)
 	if err == nil && t != 0 {
-		b.conn.setLeading(b, true)
 		b.succeeded()
 	}
 	return t, r, err

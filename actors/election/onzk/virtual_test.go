@@ -81,7 +81,14 @@ func (s *embedded) connect(cfg onzk.Config) *onzk.Conn {
 // nominate takes part in the election demo.
 func (s *embedded) nominate(over election.Connection, name string) *election.Election {
 	s.t.Helper()
-	e, err := election.New(over, election.Config{Election: "demo", Name: name, Logger: s.log})
+	return s.nominateIn("demo", over, name)
+}
+
+// nominateIn takes part in any election.
+func (s *embedded) nominateIn(demo string, over election.Connection,
+	name string) *election.Election {
+	s.t.Helper()
+	e, err := election.New(over, election.Config{Election: demo, Name: name, Logger: s.log})
 	if err != nil {
 		s.t.Fatal(err)
 	}

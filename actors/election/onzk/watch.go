@@ -95,6 +95,9 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 			f.take()
 		}
 		view, fresh := w.view(ctx, time.Now())
+		if !w.behind() {
+			w.b.denied(toLook, w.obstacle())
+		}
 		if err := w.outage(time.Now()); err != nil {
 			view, fresh = last, seen
 			view.Err, view.Turn = err, false
@@ -167,6 +170,24 @@ func (w *watcher) readError() error {
 		return w.root.now.err
 	}
 	return w.leader.now.err
+}
+
+// behind tells whether there is a candidate before this one, which holds nobody up then.
+func (w *watcher) behind() bool {
+	before := w.predecessor.now
+	return w.position.err == nil && w.position.predecessor != "" &&
+		(before.number == 0 || before.exists)
+}
+
+// obstacle returns why this candidate cannot tell whether it is its turn, a denial before others;
+// nil: it can.
+func (w *watcher) obstacle() (why error) {
+	for _, err := range []error{w.root.now.err, w.leader.now.err, w.own.now.err, w.position.err} {
+		if why == nil || errors.Is(err, zk.ErrNoAuth) {
+			why = err
+		}
+	}
+	return why
 }
 
 // outage returns the error of a node that could not be read for as long as a session lives; nil:
