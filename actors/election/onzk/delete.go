@@ -58,7 +58,7 @@ func (b *backend) awaitVacancy(ctx context.Context, incarnation int64) error {
 		root.take()
 		leader.take()
 		is, led := root.now, leader.now
-		known := led.number > before && led.err == nil
+		known := led.number > before && (led.err == nil || errors.Is(led.err, zk.ErrNoAuth))
 		leads := led.exists && ephemeral(&led.stat)
 		if known && !leads || is.number > before && is.err == nil &&
 			(!is.exists || is.stat.Czxid != incarnation) {

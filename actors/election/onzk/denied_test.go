@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,9 +21,16 @@ import (
 // nodes of an election while path, which they have in their names, is not nil.
 type denying struct {
 	*devzookeeper.Way
-	path atomic.Pointer[string]
-	kind uint32
+	path  atomic.Pointer[string]
+	kinds []uint32
 }
+
+// The kinds of requests.
+const (
+	kindRead   = 4
+	kindList   = 12
+	kindCommit = 14
+)
 
 func (d *denying) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	c, err := d.Way.Dial(network, address, timeout)
@@ -38,12 +47,19 @@ type deniedConn struct {
 }
 
 func (c *deniedConn) Write(request []byte) (int, error) {
-	const multi, exists = 14, 3
-	path := c.server.path.Load()
-	xid, is := isOf(request, cmp.Or(c.server.kind, multi))
-	if path == nil || !is || !bytes.Contains(request, []byte(*path)) {
+	const exists = 3
+	path, kinds := c.server.path.Load(), c.server.kinds
+	if kinds == nil {
+		kinds = []uint32{kindCommit}
+	}
+	if path == nil || !bytes.Contains(request, []byte(*path)) ||
+		!slices.ContainsFunc(kinds, func(kind uint32) bool {
+			_, is := isOf(request, kind)
+			return is
+		}) {
 		return c.Conn.Write(request)
 	}
+	xid := binary.BigEndian.Uint32(request[4:])
 	c.xid.Store(xid)
 	_, err := c.Conn.Write(packet(xid, int32(exists), int32(1), byte('/'), byte(0)))
 	return len(request), err
@@ -111,18 +127,17 @@ func TestALeaderThatIsDeniedToGiveTheLeadershipUpIsSucceeded(t *testing.T) {
 // An administrator takes rights away from the one that is to lead next: another leads, and that one
 // is behind it.
 func TestACandidateThatIsDeniedToLeadMakesWay(t *testing.T) {
-	const list, read = 12, 4
 	const long = 2*onzk.DefaultSessionTimeout + 2*devzookeeper.Tick
 	for _, c := range []struct {
 		name, path string
-		kind       uint32
+		kinds      []uint32
 		bound      time.Duration
 		more       bool // another leads over its connection, so its session is not given up
 	}{
 		{name: "to lead and to leave", path: "/demo/", bound: long},
 		{name: "to lead", path: "/demo/leader", more: true},
-		{name: "to list the candidates", path: "/demo", kind: list, more: true},
-		{name: "to read", path: "/demo", kind: read, bound: long},
+		{name: "to list the candidates", path: "/demo", kinds: []uint32{kindList}, more: true},
+		{name: "to read", path: "/demo", kinds: []uint32{kindRead}, bound: long},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *embedded) {
@@ -130,7 +145,7 @@ func TestACandidateThatIsDeniedToLeadMakesWay(t *testing.T) {
 				defer one.Close()
 				first := s.nominate(one, "first")
 				becomes(t, first, election.Leading)
-				server := &denying{Way: s.zoo.Way(devzookeeper.Weather{}), kind: c.kind}
+				server := &denying{Way: s.zoo.Way(devzookeeper.Weather{}), kinds: c.kinds}
 				two := s.connect(onzk.Config{Dial: server.Dial})
 				defer two.Close()
 				denied := s.nominate(two, "denied")
@@ -161,6 +176,44 @@ func TestACandidateThatIsDeniedToLeadMakesWay(t *testing.T) {
 					becomes(t, denied, election.Leading)
 				}
 				electiontest.Resign(denied, other)
+			})
+		})
+	}
+}
+
+// A stranger makes a lasting node in the place of a leader's, or of an order to hand over, and
+// keeps it to himself.
+func TestWhatAStrangerKeepsToHimselfIsInNobodysWay(t *testing.T) {
+	for _, name := range []string{"leader", "yield"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				server := &denying{Way: s.zoo.Way(devzookeeper.Weather{}),
+					kinds: []uint32{kindRead, kindList}}
+				conn := s.connect(onzk.Config{Dial: server.Dial})
+				defer conn.Close()
+				first := s.nominate(conn, "first")
+				becomes(t, first, election.Leading)
+				electiontest.Resign(first)
+				path := "/demo/" + name
+				make := func() {
+					s.zoo.Write(onzk.DefaultRoot+path, []byte("?"))
+					server.path.Store(&path)
+				}
+				make()
+				next := s.nominate(conn, "next")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := next.State().Wait(ctx, func(s election.Status) bool {
+					return s.Role == election.Leading
+				}); err != nil {
+					t.Errorf("the next one is %v", next.State().Get())
+				}
+				server.path.Store(nil)
+				electiontest.Resign(next)
+				make()
+				if err := s.operator(conn).Delete(ctx); err != nil {
+					t.Error(err)
+				}
 			})
 		})
 	}

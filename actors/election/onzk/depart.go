@@ -107,13 +107,11 @@ func (b *backend) resignLeader(session string) (led bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	data, leader, err := b.conn.zk.Get(b.path(leaderNode))
+	data, leader, err := b.getLeader()
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return false, nil
 	case err != nil:
 		return false, err
-	case sessionName(leader.EphemeralOwner) != session:
+	case leader == nil, sessionName(leader.EphemeralOwner) != session:
 		return false, nil
 	}
 	if mutations.Broken("departed-in-any-term") {

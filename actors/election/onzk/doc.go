@@ -81,5 +81,7 @@
 // or of a candidate counts as a session's: everybody waits until it is deleted, and ZooKeeper does
 // that when its time is over. Its owner, 0xff and the time, may be the session of a server with the
 // id 255 as well, in the first 4.7 hours of that machine. A leader's node must never be removed for
-// that, so nobody removes either. A lasting node or a container there is in nobody's way.
+// that, so nobody removes either. A lasting node or a container there is in nobody's way, also if a
+// stranger keeps it to himself; unless it has children then, for those may be an election's. Where
+// he keeps the election's node or "term" to himself nobody leads until he gives them back.
 package onzk

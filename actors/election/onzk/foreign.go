@@ -27,10 +27,7 @@ func (b *backend) checkOwn() error {
 		if child == identity(data) || candidatePattern.MatchString(child) {
 			continue // 500 candidates are not asked about
 		}
-		below, _, err := b.conn.zk.Children(b.path(child))
-		if errors.Is(err, zk.ErrNoNode) {
-			continue
-		}
+		below, err := b.childrenOf(b.path(child))
 		if err != nil {
 			return err
 		}
@@ -71,13 +68,29 @@ func (b *backend) isElection(path string, children []string) (bool, error) {
 	return err == nil && slices.Contains(children, identity(data)), err
 }
 
+// childrenOf returns the children of a node; none if there is no such node. Whoever made it may
+// keep them to himself, but not that there are none.
+func (b *backend) childrenOf(path string) ([]string, error) {
+	children, _, err := b.conn.zk.Children(path)
+	if errors.Is(err, zk.ErrNoAuth) {
+		exists, stat, failed := b.conn.zk.Exists(path)
+		if failed != nil {
+			return nil, failed
+		}
+		if !exists || stat.NumChildren == 0 {
+			return nil, nil
+		}
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return children, err
+}
+
 // checkField returns an error if a node that this election is about to write is that of another
 // election, whose Root is this election's node.
 func (b *backend) checkField(node string) error {
-	children, _, err := b.conn.zk.Children(b.path(node))
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
+	children, err := b.childrenOf(b.path(node))
 	if err != nil {
 		return err
 	}

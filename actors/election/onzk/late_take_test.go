@@ -34,8 +34,7 @@ type refusedTake struct {
 }
 
 func (c *refusedTake) Write(request []byte) (int, error) {
-	const multi = 14
-	if _, is := isOf(request, multi); is && bytes.Contains(request, []byte("/demo/leader")) &&
+	if _, is := isOf(request, kindCommit); is && bytes.Contains(request, []byte("/demo/leader")) &&
 		c.server.armed.CompareAndSwap(true, false) {
 		c.server.refuses.Store(true)
 		_ = c.Conn.Close()

@@ -27,8 +27,18 @@ type reading struct {
 	data    []byte
 	stat    zk.Stat
 	// err is why the node cannot be read, since failing. The other fields keep their old values.
+	// But where that is denied they say what needs no right: whether the node exists, and its stat.
 	err     error
 	failing time.Time
+}
+
+// unknown returns why it cannot be told who leads, by a reading of the leader's node; nil: it can.
+// A node that is not ephemeral stands for nobody, whatever its data.
+func (r reading) unknown() error {
+	if errors.Is(r.err, zk.ErrNoAuth) && !ephemeral(&r.stat) {
+		return nil
+	}
+	return r.err
 }
 
 // sharedWatch follows one node for all who are interested on this connection. It costs one watch at
@@ -121,24 +131,19 @@ func (c *Conn) run(n *sharedWatch) {
 	for c.ctx.Err() == nil {
 		r, watch, err := c.read(n, armed == nil, deleted)
 		deleted = 0
-		if err != nil {
-			if armed == nil && c.unused(n) {
-				return
-			}
-			old := n.state.Get()
-			if old.err == nil {
-				old.failing = time.Now()
-			}
-			old.err = err
-			n.state.Set(old)
-			c.sleep(c.ctx, pause.NextBackOff())
-			continue
-		}
-		pause.Reset()
 		if r.exists {
 			found = r.number
 		}
 		r.found = found
+		if err != nil {
+			if armed == nil && c.unused(n) {
+				return
+			}
+			n.state.Set(n.failed(r, err))
+			c.sleep(c.ctx, pause.NextBackOff())
+			continue
+		}
+		pause.Reset()
 		n.state.Set(r)
 		if watch != nil {
 			armed = watch
@@ -161,17 +166,33 @@ func (c *Conn) run(n *sharedWatch) {
 	}
 }
 
+// failed returns the reading after one that has failed: r, if that is denied, and else what was
+// read last.
+func (n *sharedWatch) failed(r reading, err error) reading {
+	old := n.state.Get()
+	if r.number == 0 {
+		r = old
+	} else if old.exists && old.stat.Czxid == r.stat.Czxid {
+		r.data = old.data
+	}
+	if r.err, r.failing = err, old.failing; old.err == nil {
+		r.failing = time.Now()
+	}
+	return r
+}
+
 // read returns the node as it is. If arm is true it also sets a watch and returns its channel; nil:
 // there is nothing to wait for. deleted: after so many readings an event has said that the node was
-// deleted; 0: none has.
+// deleted; 0: none has. Where that is denied r says what it can, and has a number.
 func (c *Conn) read(n *sharedWatch, arm bool, deleted uint64) (r reading, watch <-chan zk.Event,
 	err error) {
 	if deleted > 0 && n.once {
 		return reading{number: c.readings.Add(1), since: deleted, session: c.session()}, nil, nil
 	}
 	type answer struct {
-		r     reading
-		watch <-chan zk.Event
+		r      reading
+		watch  <-chan zk.Event
+		denied error
 	}
 	got, path := make(chan answer, 1), n.path
 	if arm {
@@ -210,6 +231,12 @@ func (c *Conn) read(n *sharedWatch, arm bool, deleted uint64) (r reading, watch 
 			// The node was created between the two calls. Read it with a watch on its data, which
 			// replaces the one on its existence.
 		}
+		if errors.Is(err, zk.ErrNoAuth) {
+			denied := err
+			if a.r.exists, stat, err = c.zk.Exists(path); a.r.exists {
+				a.denied, a.watch = denied, nil
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -226,5 +253,5 @@ func (c *Conn) read(n *sharedWatch, arm bool, deleted uint64) (r reading, watch 
 	if a.watch != nil {
 		c.dialer.watch() // it may have waited for another session
 	}
-	return a.r, a.watch, nil
+	return a.r, a.watch, a.denied
 }

@@ -23,12 +23,15 @@ func TestWhatStrangersLeaveIsInNobodysWay(t *testing.T) {
 	node := func(path, data string) *zk.CreateRequest {
 		return &zk.CreateRequest{Path: path, Data: []byte(data), Acl: world}
 	}
+	own := zk.DigestACL(zk.PermAll, "stranger", "secret")
 	ghost := "/_c_" + strings.Repeat("f", 32) + "-p7-n0000000000"
 	for name, stray := range map[string][]*zk.CreateRequest{
 		"a lasting candidate":         {node(ghost, `{"id":"ghost","name":"ghost","priority":7}`)},
 		"a lasting one with children": {node(ghost, ""), node(ghost+"/child", "")},
 		"an order with children":      {node("/yield", "?"), node("/yield/child", "")},
 		"a term with children":        {node("/term", "?"), node("/term/child", "")},
+		"a leader of nobody":          {{Path: "/leader", Acl: own}},
+		"an order of nobody":          {{Path: "/yield", Acl: own}},
 		"an identity that cannot be":  {node("", `{"id":"\u0001"}`)},
 		"a state that cannot be":      {node("", `{"state":7`)},
 	} {
@@ -42,7 +45,7 @@ func TestWhatStrangersLeaveIsInNobodysWay(t *testing.T) {
 			base := s.root + "/demo"
 			ops := []any{node(s.root, "")}
 			for _, n := range stray {
-				ops = append(ops, node(base+n.Path, string(n.Data)))
+				ops = append(ops, &zk.CreateRequest{Path: base + n.Path, Data: n.Data, Acl: n.Acl})
 			}
 			if _, err := c.ZK().Multi(ops...); err != nil {
 				t.Fatal(err)

@@ -15,18 +15,28 @@ import (
 // readLeader reads the leader's node. stat is nil if there is none, or if it is not ephemeral.
 // mine: it belongs to this candidate, in the session that it joined with.
 func (b *backend) readLeader(me candidacy) (r leaderRecord, stat *zk.Stat, mine bool, err error) {
-	data, stat, err := b.conn.zk.Get(b.path(leaderNode))
-	if errors.Is(err, zk.ErrNoNode) {
-		return r, nil, false, nil
-	}
-	if err != nil {
+	data, stat, err := b.getLeader()
+	if stat == nil || err != nil || !ephemeral(stat) {
 		return r, nil, false, err
-	}
-	if !ephemeral(stat) {
-		return r, nil, false, nil
 	}
 	r = parseLeader(data, stat)
 	return r, stat, me.isLeader(r, stat), nil
+}
+
+// getLeader reads the leader's node. stat is nil if there is none. There is no data if a stranger
+// keeps that to himself.
+func (b *backend) getLeader() (data []byte, stat *zk.Stat, err error) {
+	data, stat, err = b.conn.zk.Get(b.path(leaderNode))
+	if errors.Is(err, zk.ErrNoAuth) {
+		exists := false
+		if exists, stat, err = b.conn.zk.Exists(b.path(leaderNode)); err == nil && !exists {
+			err = zk.ErrNoNode
+		}
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil, nil
+	}
+	return data, stat, err
 }
 
 // isLeader tells whether the record is this candidacy's. Several candidates may share a session,
@@ -214,8 +224,8 @@ func (b *backend) taken(me candidacy, answers []zk.MultiResponse) (token uint64,
 // removes. The condition on the term refuses a late request after somebody has led. The condition
 // on the candidate's node refuses it in another election of the name.
 func (b *backend) removeStrangersLeader(me candidacy, term *zk.Stat) error {
-	_, stat, err := b.conn.zk.Get(b.path(leaderNode))
-	if errors.Is(err, zk.ErrNoNode) || err == nil && ephemeral(stat) {
+	exists, stat, err := b.conn.zk.Exists(b.path(leaderNode))
+	if err == nil && (!exists || ephemeral(stat)) {
 		return nil
 	}
 	if err == nil {
@@ -236,7 +246,10 @@ func (b *backend) removeStrangersLeader(me candidacy, term *zk.Stat) error {
 // deleteChildren removes the children of a node that should have none. The error is
 // election.ErrInvalid if the node is that of another election.
 func (b *backend) deleteChildren(path string) error {
-	children, _, err := b.conn.zk.Children(path)
+	children, err := b.childrenOf(path)
+	if err != nil {
+		return err
+	}
 	if other, err := b.isElection(path, children); err != nil {
 		return err
 	} else if other {
@@ -251,10 +264,7 @@ func (b *backend) deleteChildren(path string) error {
 			return err
 		}
 	}
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // term reads who led last, and the version of the term's node. If a stranger has removed the node,

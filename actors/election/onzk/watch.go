@@ -169,7 +169,7 @@ func (w *watcher) readError() error {
 	if w.root.now.err != nil {
 		return w.root.now.err
 	}
-	return w.leader.now.err
+	return w.leader.now.unknown()
 }
 
 // behind tells whether there is a candidate before this one, which holds nobody up then.
@@ -182,7 +182,7 @@ func (w *watcher) behind() bool {
 // obstacle returns why this candidate cannot tell whether it is its turn, a denial before others;
 // nil: it can.
 func (w *watcher) obstacle() (why error) {
-	for _, err := range []error{w.root.now.err, w.leader.now.err, w.own.now.err, w.position.err} {
+	for _, err := range []error{w.root.now.err, w.position.err} {
 		if why == nil || errors.Is(err, zk.ErrNoAuth) {
 			why = err
 		}
@@ -193,7 +193,9 @@ func (w *watcher) obstacle() (why error) {
 // outage returns the error of a node that could not be read for as long as a session lives; nil:
 // there is none.
 func (w *watcher) outage(now time.Time) error {
-	for _, r := range []reading{w.root.now, w.leader.now} {
+	leader := w.leader.now
+	leader.err = leader.unknown()
+	for _, r := range []reading{w.root.now, leader} {
 		if r.err == nil {
 			continue
 		}
@@ -422,10 +424,10 @@ func (b *backend) list(me candidacy, seen int32, ready <-chan *preparation) queu
 		}
 		if slices.Contains(children, yieldNode) {
 			data, _, err := b.conn.zk.Get(b.path(yieldNode))
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
 				return err
 			}
-			var y yieldRecord
+			var y yieldRecord // none if a stranger keeps it to himself
 			_ = json.Unmarshal(data, &y)
 			if j := slices.IndexFunc(places, func(p queueEntry) bool {
 				return y.To != "" && p.guid == guidOf(y.To)
