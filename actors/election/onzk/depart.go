@@ -98,6 +98,11 @@ func (b *backend) resignLeader(session string) (led bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if again, err := b.identify(root, stat); again && err == nil {
+		return false, errChanged
+	} else if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		return false, err
+	}
 	// The term before the leader's node: a term that is read later may be the next leader's, whose
 	// node has the same version.
 	_, term, err := b.term()

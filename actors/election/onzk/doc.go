@@ -40,7 +40,8 @@
 //	                                        a candidate: ephemeral, sequential, protected by its
 //	                                        guid
 //	/coordd/election/<name>/_e_<id>         its identity: every order names it, so that a late one
-//	                                        misses the next election of the name
+//	                                        misses the next election of the name. Where the node
+//	                                        was made by hand the first join or order makes it
 //	/coordd/election/<name>/_p_<random>     for a moment, when a stranger has removed the identity:
 //	                                        ephemeral. It says in which election that is made again
 //	/coordd/election/<name>/leader          who leads: ephemeral. Its creation zxid is the token

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 
+	"github.com/coordd/coordd/actors/election"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -20,12 +21,6 @@ const probePrefix = "_p_"
 
 // ensureIdentity creates the identity of an election again if a stranger has removed it. Without it
 // every order would fail. data and stat are those of the election's node.
-//
-// It must not be created in the next election of the name, where each late order of this one would
-// find it. The versions of the two elections' nodes may be the same. So this first creates a probe,
-// a child with a name that is never used twice, and then reads which election has it: an election
-// that is deleted takes its children with it. The identity is created by a transaction that removes
-// the probe, and that fails if it has gone.
 func (b *backend) ensureIdentity(data []byte, stat *zk.Stat) error {
 	node := identity(data)
 	if node == "" {
@@ -34,6 +29,44 @@ func (b *backend) ensureIdentity(data []byte, stat *zk.Stat) error {
 	if there, _, err := b.conn.zk.Exists(b.path(node)); there || err != nil {
 		return err
 	}
+	return b.createIdentity(data, stat, &zk.CreateRequest{Path: b.path(node),
+		Acl: b.conn.cfg.ACL})
+}
+
+// identify gives an election an identity if it has none, as one whose node was made by hand, or by
+// an older version. done: the election's node is to be read again. What no election has written is
+// left alone, and so is a node whose own nodes are elections: those would be refused then.
+func (b *backend) identify(data []byte, stat *zk.Stat) (done bool, err error) {
+	if identity(data) != "" {
+		return false, nil
+	}
+	err = b.checkElection(data)
+	for _, node := range []string{leaderNode, termNode, yieldNode} {
+		if err == nil {
+			err = b.checkField(node)
+		}
+	}
+	if err != nil {
+		if errors.Is(err, election.ErrInvalid) {
+			err = nil
+		}
+		return false, err
+	}
+	named := withID(data, rand.Text())
+	return true, b.createIdentity(data, stat,
+		&zk.SetDataRequest{Path: b.base, Data: named, Version: stat.Version},
+		&zk.CreateRequest{Path: b.path(identity(named)), Acl: b.conn.cfg.ACL})
+}
+
+// createIdentity does what creates an identity, in the election whose node had that data and stat.
+//
+// It must not be done in the next election of the name, where each late order of this one would
+// find the identity. The versions of the two elections' nodes may be the same. So this first
+// creates a probe, a child with a name that is never used twice, and then reads which election has
+// it: an election that is deleted takes its children with it. The identity is created by a
+// transaction that removes the probe, and that fails if it has gone.
+func (b *backend) createIdentity(data []byte, stat *zk.Stat, ops ...any) error {
+	node := identity(data)
 	if now, err := b.stillNames(node, stat.Czxid, 0); !now || err != nil {
 		return err
 	}
@@ -54,12 +87,16 @@ func (b *backend) ensureIdentity(data []byte, stat *zk.Stat) error {
 		return err
 	}
 	if same {
-		_, err = b.conn.zk.Multi(&zk.DeleteRequest{Path: probe, Version: -1},
-			&zk.CreateRequest{Path: b.path(node), Acl: b.conn.cfg.ACL})
-		if err == nil {
+		_, err = b.conn.zk.Multi(append([]any{&zk.DeleteRequest{Path: probe, Version: -1}},
+			ops...)...)
+		switch {
+		case err == nil:
 			return nil
-		}
-		if !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNodeExists) {
+		case errors.Is(err, zk.ErrNoAuth):
+			_ = b.conn.zk.Delete(probe, -1)
+			return err
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNodeExists) &&
+			!errors.Is(err, zk.ErrBadVersion):
 			return err
 		}
 	}

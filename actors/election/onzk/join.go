@@ -102,15 +102,26 @@ func (b *backend) join(c election.Candidate, session int64) error {
 	return errChanged
 }
 
-// ensureElection reads the election's node and creates it if it does not exist.
+// ensureElection reads the election's node. It creates it if it does not exist, and gives it an
+// identity if it has none.
 func (b *backend) ensureElection() ([]byte, *zk.Stat, error) {
 	if err := b.checkPlace(); err != nil {
 		return nil, nil, err
 	}
 	for range attempts {
 		data, stat, err := b.conn.zk.Get(b.base)
-		if !errors.Is(err, zk.ErrNoNode) {
+		if err == nil {
+			again, err := b.identify(data, stat)
+			if again && err == nil {
+				continue
+			}
+			if errors.Is(err, zk.ErrNoAuth) { // it may not end the election either
+				err = nil
+			}
 			return data, stat, err
+		}
+		if !errors.Is(err, zk.ErrNoNode) {
+			return nil, nil, err
 		}
 		if err := b.createElection(); err != nil {
 			return nil, nil, err

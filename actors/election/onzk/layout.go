@@ -31,7 +31,7 @@ type electionRecord struct {
 	// ID is part of the name of a child that lives as long as the election. ZooKeeper has no
 	// condition on a zxid. So a request that has waited for a connection could hit another election
 	// of the same name, whose nodes have the same versions; the child's name prevents that. Empty:
-	// made by an older version.
+	// made by an older version, or by hand; see identify.
 	ID string `json:"id,omitempty"`
 }
 
@@ -50,6 +50,14 @@ func withState(data []byte, state string) []byte {
 	var f electionRecord
 	_ = json.Unmarshal(data, &f)
 	f.State = state
+	return encode(f)
+}
+
+// withID returns the data with another identity.
+func withID(data []byte, id string) []byte {
+	var f electionRecord
+	_ = json.Unmarshal(data, &f)
+	f.ID = id
 	return encode(f)
 }
 

@@ -184,17 +184,16 @@ func TestAnOrderTouchesNoNodeOfTheElectionAround(t *testing.T) {
 	})
 }
 
-// As above, where the election around was made by a version whose elections have no identity.
+// As above, where the election around has no identity any more.
 func TestAHandOverWritesIntoNoElectionBelow(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
 		m := &team{t: t, s: s}
 		defer m.leave()
-		s.zoo.Write("/team", nil)
-		s.zoo.Write("/team/db", nil)
 		x, _ := m.stands("/team", "db", "x")
 		becomes(t, x, election.Leading)
 		y, _ := m.stands("/team", "db", "y")
 		becomes(t, y, election.Following)
+		s.zoo.Write("/team/db", nil)
 		a, _ := m.stands("/team/db", "yield", "a")
 		becomes(t, a, election.Leading)
 		before := s.zoo.Nodes("/team/db")["yield"].Data

@@ -232,6 +232,11 @@ func (b *backend) stateWriter(ctx context.Context, state string,
 			if err := b.checkElection(data); err != nil {
 				return err
 			}
+			if again, err := b.identify(data, stat); err != nil {
+				return err
+			} else if again {
+				continue
+			}
 			if ended, deleted := parseEnded(data); deleted || ended && state == stateEnded {
 				return nil
 			}
