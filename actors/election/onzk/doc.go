@@ -18,10 +18,10 @@
 //     from its sending (see lease).
 //  2. A disconnect is no loss. The session is lost when ZooKeeper says so, and candidates are told
 //     within a round trip of the next connection. While there is none they are told nothing but
-//     that the lease is over. A ZooKeeper that has lost its data, or was restored from before,
-//     never says so: then candidates are told when their lease has been over for a session's
-//     timeout. Nothing of an old session is ever taken for a new one's: every node's owner is
-//     compared.
+//     that the lease is over; so are followers, who know of no leader then. A ZooKeeper that has
+//     lost its data, or was restored from before, never says so: then candidates are told when
+//     their lease has been over for a session's timeout. Nothing of an old session is ever taken
+//     for a new one's: every node's owner is compared.
 //  3. The fencing token is the creation zxid of the node "leader", which each leader creates anew:
 //     it rises from leader to leader over the whole life of the ensemble, also for elections that
 //     were deleted and made again.

@@ -51,6 +51,7 @@ type watcher struct {
 	root, leader     subscription
 	own, predecessor subscription // this candidate's node, and the one before it in the queue
 
+	lease            messages.Lease     // of the connection's last session
 	mine             bool               // the last view said that this candidate leads
 	incarnation      int64              // creation zxid of the election's node; 0: not seen yet
 	position         queuePosition      // as of the last listing
@@ -190,9 +191,25 @@ func (w *watcher) obstacle() (why error) {
 	return why
 }
 
+// errNoContact is that nothing is known to have come from ZooKeeper for as long as a session lives.
+var errNoContact = errors.New("ZooKeeper was not heard of for a session's timeout")
+
 // outage returns the error of a node that could not be read for as long as a session lives; nil:
-// there is none.
+// there is none. Nothing need fail: while nobody answers no change is told, and a reading may wait
+// for a connection. So it is also an outage that the lease is over. A candidate knows that by
+// itself.
 func (w *watcher) outage(now time.Time) error {
+	if c := w.b.conn.state.Get(); c.Session != "" {
+		w.lease = c.Lease
+	}
+	if w.lease.TTL > 0 && w.own.node == nil {
+		if left := w.lease.Left(now); left > 0 {
+			w.wakeAt(now.Add(left))
+		} else {
+			w.wakeAt(now.Add(w.lease.TTL / 12)) // to see whether it holds again
+			return errNoContact
+		}
+	}
 	leader := w.leader.now
 	leader.err = leader.unknown()
 	for _, r := range []reading{w.root.now, leader} {
