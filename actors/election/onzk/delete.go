@@ -16,6 +16,12 @@ func (b *backend) Delete(ctx context.Context) error {
 	incarnation := int64(0) // of the election that the order is for: the first that it finds
 	err := b.retry(ctx, "delete", func() error {
 		_, stat, err := b.conn.zk.Get(b.base)
+		if errors.Is(err, zk.ErrNoNode) && incarnation == 0 {
+			// This server may be behind, and then it is an election that goes on.
+			if _, err = b.conn.zk.Sync(b.base); err == nil || errors.Is(err, zk.ErrNoNode) {
+				_, stat, err = b.conn.zk.Get(b.base)
+			}
+		}
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil

@@ -3,6 +3,7 @@ package onzk_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,23 @@ import (
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
+
+// A Delete over a connection whose server has not heard of the election removes it all the same.
+func TestADeleteOverAServerThatIsBehindRemovesTheElection(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		quick := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+		defer quick.Close()
+		slow := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{
+			Rand: rand.New(always{}), Lag: 3 * time.Second}).Dial})
+		defer slow.Close()
+		time.Sleep(time.Minute)
+		must(t, s.operator(quick).End(t.Context()))
+		must(t, s.operator(slow).Delete(t.Context()))
+		if left := s.zoo.Nodes(onzk.DefaultRoot + "/demo"); len(left) > 0 {
+			t.Errorf("there are %v", left)
+		}
+	})
+}
 
 // Nodes that a stranger left below the identity of an election, or goes on to make, keep nobody
 // from deleting it, and no Delete asks again and again without a pause.
