@@ -164,9 +164,10 @@ func candidateName(id string, priority int) string {
 	return fmt.Sprintf("_c_%s-p%d-n", guidOf(id), priority)
 }
 
-// A sequence has ten digits. It is a signed 32-bit number: after the largest one it goes on with
-// the negative ones.
-var candidatePattern = regexp.MustCompile(`^_c_([0-9a-f]{32})-p(-?[0-9]+)-n(-?[0-9]{10})$`)
+// A sequence has ten digits, or a sign and nine. It is a signed 32-bit number: after the largest
+// one it goes on with the negative ones, of which the smallest have a sign and ten.
+var candidatePattern = regexp.MustCompile(
+	`^_c_([0-9a-f]{32})-p(-?[0-9]+)-n(-[0-9]{9}|-?[0-9]{10})$`)
 
 // isCandidate tells whether a path is that of a candidate's node. Such a name is never used twice,
 // because of its number.

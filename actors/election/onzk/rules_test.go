@@ -72,10 +72,13 @@ func TestTheQueueIsByPriorityThenBySequenceAcrossItsOverflow(t *testing.T) {
 		guid("e") + "-p0-n2147483647",
 		guid("0") + "-p0-n-2147483648",
 		guid("b") + "-p0-n-2147483647",
+		guid("1") + "-p0-n-1000000000",
+		guid("2") + "-p0-n-999999999", // the sign is one of the ten characters that it is filled to
+		guid("3") + "-p-3-n-000000001",
 		guid("c") + "-p-3-n0000000001",
 	}
 	children := append([]string{"leader", "term", "yield", "_c_short-p0-n0000000001",
-		guid("d") + "-p0-n99999999999"}, want...)
+		guid("d") + "-p0-n99999999999", guid("d") + "-p0-n999999999"}, want...)
 	slices.Sort(children)
 	if got := onzk.Queue(children); !slices.Equal(got, want) {
 		t.Errorf("the order is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
