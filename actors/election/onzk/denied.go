@@ -124,6 +124,15 @@ func (b *backend) makeWay(of denialOf, why error) {
 	}
 }
 
+// leadsNoMore records that a view says so, unless it is older than the last operation.
+func (b *backend) leadsNoMore(begun int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.working && b.begun == begun {
+		b.conn.setLeading(b, false)
+	}
+}
+
 func (c *Conn) leadsNow(b *backend) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"maps"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -179,6 +180,36 @@ func TestACandidateThatIsDeniedToLeadMakesWay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A leadership that was taken away by hand keeps no session from being given up.
+func TestALeadershipThatWasTakenAwayCountsNoMore(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		server := &denying{Way: s.zoo.Way(devzookeeper.Weather{})}
+		one := s.connect(onzk.Config{Dial: server.Dial})
+		defer one.Close()
+		a := s.nominate(one, "a")
+		becomes(t, a, election.Leading)
+		two := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+		defer two.Close()
+		b := s.nominate(two, "b")
+		becomes(t, b, election.Following)
+		loser := s.nominateIn("other", one, "loser")
+		becomes(t, loser, election.Leading)
+		winner := s.nominateIn("other", two, "winner")
+		becomes(t, winner, election.Following)
+		other := onzk.DefaultRoot + "/other/"
+		children := slices.Collect(maps.Keys(s.zoo.Nodes(onzk.DefaultRoot + "/other")))
+		s.zoo.Remove(other + onzk.Queue(children)[0])
+		s.zoo.Remove(other + "leader")
+		becomes(t, winner, election.Leading)
+		path := "/demo/"
+		server.path.Store(&path)
+		a.Resign()
+		becomes(t, b, election.Leading)
+		server.path.Store(nil)
+		electiontest.Resign(a, b, loser, winner)
+	})
 }
 
 // A stranger makes a lasting node in the place of a leader's, or of an order to hand over, and

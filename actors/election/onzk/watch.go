@@ -52,6 +52,7 @@ type watcher struct {
 	own, predecessor subscription // this candidate's node, and the one before it in the queue
 
 	lease            messages.Lease     // of the connection's last session
+	begun            int                // operations that had, when the last view was made
 	mine             bool               // the last view said that this candidate leads
 	incarnation      int64              // creation zxid of the election's node; 0: not seen yet
 	position         queuePosition      // as of the last listing
@@ -96,6 +97,9 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 			f.take()
 		}
 		view, fresh := w.view(ctx, time.Now())
+		if fresh && !view.Mine {
+			w.b.leadsNoMore(w.begun)
+		}
 		if !w.behind() {
 			w.b.denied(toLook, w.obstacle())
 		}
@@ -230,6 +234,7 @@ func (w *watcher) view(ctx context.Context, now time.Time) (v election.View, fre
 	b := w.b
 	b.mu.Lock()
 	me, floor, working := b.me, b.minReading, b.working
+	w.begun = b.begun
 	v.Ops = b.ops
 	b.mu.Unlock()
 	w.track(me)
