@@ -171,6 +171,36 @@ func TestAHandOverThatIsTriedAgainMissesTheNextElection(t *testing.T) {
 	})
 }
 
+// An order to hand over is late. By then its leader has made way, and the next one is not meant.
+func TestAHandOverThatIsTriedAgainMissesTheNextLeader(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		quick := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+		defer quick.Close()
+		first := s.nominate(quick, "first")
+		becomes(t, first, election.Leading)
+		next := s.nominate(quick, "next")
+		becomes(t, next, election.Following)
+		chosen := s.nominate(quick, "chosen")
+		becomes(t, chosen, election.Following)
+		slow, g := s.gated(s.zoo.Way(devzookeeper.Weather{}), `"yield":"`)
+		defer slow.Close()
+		over := make(chan error, 1)
+		go func() { over <- s.operator(slow).HandOver(t.Context(), "chosen") }()
+		<-g.held
+		electiontest.Resign(first)
+		becomes(t, next, election.Leading)
+		close(g.free)
+		if err := <-over; !errors.Is(err, election.ErrNoLeader) {
+			t.Errorf("the order is answered with %v", err)
+		}
+		time.Sleep(time.Second)
+		if now := next.State().Get(); now.Role != election.Leading {
+			t.Errorf("the order to the leader before has deposed this one: %v", now)
+		}
+		electiontest.Resign(next, chosen)
+	})
+}
+
 // A request that is refused because its election was deleted must not make that election's identity
 // in the next one: what was ordered of the old one, and is late, would find it there.
 func TestTheIdentityOfADeletedElectionIsNeverMadeInTheNextOne(t *testing.T) {

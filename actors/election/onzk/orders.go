@@ -111,11 +111,14 @@ func (b *backend) handOver(ctx context.Context, id string, from uint64) error {
 		switch {
 		case err != nil:
 			return err
-		case stat == nil, from != 0 && uint64(stat.Czxid) != from:
+		case stat == nil:
 			return election.ErrNoLeader
 		case leader.ID == id:
 			return nil
+		case from != 0 && uint64(stat.Czxid) != from:
+			return election.ErrNoLeader
 		}
+		from = uint64(stat.Czxid) // who comes after that one is not meant
 		children, _, err := b.conn.zk.Children(b.base)
 		if err != nil {
 			return err
