@@ -101,7 +101,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 	// that are still under way are made void first.
 	sealed := false // they were, the last time
 	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
-		if !j.maybeApplied || o.err == nil || errors.Is(o.err, ErrUnreachable) ||
+		if !j.maybeApplied && !j.unknown || o.err == nil || errors.Is(o.err, ErrUnreachable) ||
 			mutations.Broken("unsealed") {
 			return o, own, true
 		}

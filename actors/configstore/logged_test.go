@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -158,7 +160,9 @@ func TestALoggedWriteThatIsDeniedWithTheMarkerIsTriedUntilItIsGranted(t *testing
 
 var (
 	unanswered = transport.Fail(transport.ErrReset)
-	denied     = transport.Always(http.StatusForbidden, "Permission denied")
+	// no connection comes about: the request cannot have arrived
+	unsent = transport.Fail(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
+	denied = transport.Always(http.StatusForbidden, "Permission denied")
 )
 
 func TestTwoProcessesUnderOneNameAreRefused(t *testing.T) {
