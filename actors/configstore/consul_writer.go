@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coordd/coordd/internal/mutations"
@@ -333,7 +334,9 @@ func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, b
 		a.invalidate()
 	}
 	a.marker.set(a.marker.afterWrite(j.seq), e.ModifyIndex)
-	a.marker.lost = false
+	if a.firstTime(j, res, e.ModifyIndex) {
+		a.marker.lost = false // no process has come farther than this write
+	}
 	o := outcome{seq: j.seq, at: e.ModifyIndex, keys: map[string]uint64{}}
 	var own []ownWrite
 	for _, op := range j.ops {
@@ -354,6 +357,20 @@ func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, b
 		}
 	}
 	return o, own, true
+}
+
+// firstTime tells whether a write that was applied cannot have been applied before: it has changed a
+// key. Consul gives a key no new index whose value stays the same, and deletes one that it has not.
+func (a *consulWriter) firstTime(j *job, res store.Result, at uint64) bool {
+	return slices.ContainsFunc(j.ops, func(o Op) bool {
+		switch got, _ := res.Entry(a.keys.ConfigKey(o.key)); o.verb {
+		case verbSet:
+			return got.ModifyIndex == at
+		case verbRemove:
+			return o.wants() != 0
+		}
+		return false
+	})
 }
 
 // refusedForGood tells whether Consul would refuse the write at any later time as well. Indexes

@@ -127,3 +127,49 @@ func TestALoggedWriteThatMayHaveBeenAppliedIsKeptWhenTheMarkerIsGone(t *testing.
 		next.put("k", "2")
 	})
 }
+
+// A machine dies, and with it the marks of what is over, while strangers delete the marker and a
+// key. The first write in the log can be applied whether it was or not: it shows nothing of how far
+// the process came, and the second one, which was applied, may not be done again.
+func TestAWriteThatChangesNothingShowsNotHowFarTheProcessBeforeCame(t *testing.T) {
+	for what, first := range map[string][]configstore.Op{
+		"deletes a key that there is not": {configstore.Remove("none")},
+		"writes what is there":            {configstore.Set("same", []byte("1"))},
+		"does both, and asks for an index": {configstore.Set("same", []byte("1")),
+			configstore.Remove("none"), configstore.Expect("never", 0)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir, after := t.TempDir(), t.TempDir()
+			run(t, func(t *testing.T, r *rig) {
+				s := r.start(logged(dir)).ready()
+				s.put("same", "1")
+				s.net.Cut(errors.New("cut off"))
+				if _, err := s.Txn(r.ctx(time.Second), first...); !errors.Is(err,
+					configstore.ErrPending) {
+					t.Fatal(err)
+				}
+				s.logs("k", "1")
+				disk, err := os.ReadFile(filepath.Join(dir, "log")) // fsynced by now
+				must(t, err)
+				s.net.Cut(nil)
+				r.await("all are through", time.Minute, func() bool {
+					return s.Queue().Get().Waiting == 0
+				})
+				r.expect("writes", r.times("k=1"), 1)
+				s.kill()
+				must(t, os.WriteFile(filepath.Join(after, "log"), disk, 0o600))
+				r.strangerDeletesAll("config_log/")
+				r.strangerDeletes("config_data/k")
+
+				next := r.start(logged(after)).ready()
+				r.await("nothing waits", time.Minute, func() bool {
+					q := next.Queue().Get()
+					return q.Ready && q.Waiting == 0
+				})
+				r.expect("writes", r.times("k=1"), 1)
+				r.expect("refused", next.Queue().Get().Refused, 1)
+				next.put("k", "2")
+			})
+		})
+	}
+}
