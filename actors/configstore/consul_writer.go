@@ -41,6 +41,7 @@ func (a *consulWriter) run(ctx context.Context) error {
 	for {
 		if !a.marker.held {
 			if !a.claimMarker(ctx) {
+				a.releaseMarker(ctx)
 				return nil
 			}
 		}

@@ -71,6 +71,6 @@
 // and is granted both while a copy of it is under way.
 //
 // Each file is one actor or one of its decisions: watcher; cache_updater with snapshot; write_queue
-// with job_queue, record and refusals; consul_writer with marker, already_applied, denied and
-// sweep; log_opener; pulse; initialiser. tree.go wires the actors, store.go has the calls.
+// with job_queue, record and refusals; consul_writer with marker, running, already_applied, denied
+// and sweep; log_opener; pulse; initialiser. tree.go wires the actors, store.go has the calls.
 package configstore

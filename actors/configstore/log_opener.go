@@ -38,6 +38,7 @@ func (a *logOpener) run(ctx context.Context) error {
 			a.lifetime.Load().end()
 		}
 	}()
+	defer noteRunning(a.Process.Instance)()
 	supervisor.Ready(ctx)
 	<-ctx.Done()
 	return nil

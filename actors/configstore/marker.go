@@ -101,7 +101,7 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 		return nil
 	}
 	if old.By != (protocol.Process{}) && old.By.Instance != me.Instance &&
-		a.Liveness(old.By) == protocol.Alive {
+		a.liveness(old.By) == protocol.Alive {
 		return fmt.Errorf("%w: process %d on this host, which has not stopped (%s): stop it, or "+
 			"give each its own name and log",
 			ErrTaken, old.By.PID, a.markerKey())
@@ -125,7 +125,8 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 		next.At = index
 	}
 	a.marker.Claim = next.Claim // it tells this claim apart when the answer is lost
-	res, err := a.store.Txn(ctx, store.CAS(a.markerKey(), next.Encode(), 0, index))
+	// The end of the store does not cut the call short: it would not know whether it has a marker.
+	res, err := a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(), next.Encode(), 0, index))
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 // effect, after the marker was deleted. Such a marker says nothing and hinders nobody, and a later
 // process sweeps it up.
 func (a *consulWriter) makeMarker(ctx context.Context) (index uint64, err error) {
-	res, err := a.store.Txn(ctx, store.Create(a.markerKey(),
+	res, err := a.store.Txn(context.WithoutCancel(ctx), store.Create(a.markerKey(),
 		protocol.Marker{Since: time.Now().Unix()}.Encode()))
 	if err != nil {
 		return 0, err
@@ -209,7 +210,7 @@ func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error)
 // given it up or is dead, or this one was admitted anew since.
 func (a *consulWriter) mayTake(m protocol.Marker) bool {
 	term := a.Term()
-	return m.By == protocol.Process{} || m.By == *a.Process || a.Liveness(m.By) == protocol.Dead ||
+	return m.By == protocol.Process{} || m.By == *a.Process || a.liveness(m.By) == protocol.Dead ||
 		term != 0 && (term > a.marker.seen || term != a.marker.term)
 }
 
@@ -225,29 +226,53 @@ const leaveTimeout = time.Second
 // releaseMarker deletes the marker, which voids what is under way. The marker stays while a log has
 // writes that need it.
 func (a *consulWriter) releaseMarker(ctx context.Context) {
-	if !a.marker.held || a.marker.index == 0 {
-		return
-	}
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	op, ends := store.DeleteCAS(a.markerKey(), a.marker.index), false
-	if a.openLog.Load().wal != nil {
+	// The answer to a claim may have been lost.
+	held := a.marker.held && a.marker.index != 0 ||
+		!a.marker.held && a.marker.Claim != 0 && a.stillHeld(own)
+	a.marker.held = false
+	if !held {
+		return
+	}
+	logged := a.openLog.Load().wal != nil
+	ends := true
+	if logged {
 		_, err := a.logResets.Call(own, endLog)
 		if ends = err == nil; !ends {
 			a.log.Debug("config-marker-kept", "err", err)
+		}
+	}
+	for {
+		op := store.DeleteCAS(a.markerKey(), a.marker.index)
+		if !ends {
 			op = store.CAS(a.markerKey(), protocol.Marker{Seq: a.marker.Seq,
 				At:    a.marker.lastWriteIndex(),
 				Claim: a.marker.Claim, Denied: a.marker.Denied}.Encode(), 0, a.marker.index)
 		}
+		_, err := a.store.Txn(own, op)
+		if errors.Is(err, store.ErrRefused) && a.stillHeld(own) {
+			continue // a request of this store has moved it, and its answer was lost or not awaited
+		}
+		if err == nil && ends && logged {
+			_, err = a.logResets.Call(own, beginAnew)
+		}
+		if err != nil {
+			a.log.Debug("config-marker-kept", "err", err)
+		}
+		return
 	}
-	_, err := a.store.Txn(own, op)
-	if err == nil && ends {
-		_, err = a.logResets.Call(own, beginAnew)
+}
+
+// stillHeld reads the marker, and tells whether this process has it and it has moved.
+func (a *consulWriter) stillHeld(ctx context.Context) bool {
+	m, index, err := a.readMarker(ctx)
+	if err != nil || m.By != *a.Process || m.Claim != a.marker.Claim || m.Seq < a.marker.Seq ||
+		index == a.marker.index {
+		return false
 	}
-	if err != nil {
-		a.log.Debug("config-marker-kept", "err", err)
-	}
-	a.marker.held = false
+	a.marker.set(m, index)
+	return true
 }
 
 // fence changes the marker's index. Once it returns nil Consul applies no earlier try of a write

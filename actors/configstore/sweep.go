@@ -106,7 +106,7 @@ func (a *consulWriter) unneeded(writer string, m protocol.Marker) bool {
 	if !ok {
 		return false
 	}
-	switch a.Liveness(m.By) {
+	switch a.liveness(m.By) {
 	case protocol.Dead:
 		return true
 	case protocol.Alive:

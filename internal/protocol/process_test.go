@@ -96,3 +96,32 @@ func TestNothingIsSaidOfOtherHostsAndUnknownProcesses(t *testing.T) {
 		}
 	}
 }
+
+func TestTwoRunsInOneProcessAreKnownByIt(t *testing.T) {
+	one, other := protocol.Self("one"), protocol.Self("other")
+	other.Lock = protocol.NoLock
+	if !one.SameProcess(other) || !other.SameProcess(one) {
+		t.Errorf("%+v and %+v are not the same process", one, other)
+	}
+	for what, change := range map[string]func(*protocol.Process){
+		"another number": func(p *protocol.Process) { p.PID++ },
+		"another start":  func(p *protocol.Process) { p.StartTime++ },
+		"another host":   func(p *protocol.Process) { p.Host = "elsewhere" },
+	} {
+		p := other
+		if change(&p); one.SameProcess(p) {
+			t.Errorf("%s: the same process", what)
+		}
+	}
+	for what, unknown := range map[string]func(*protocol.Process){
+		"nothing":          func(p *protocol.Process) { *p = protocol.Process{} },
+		"no start":         func(p *protocol.Process) { p.StartTime = 0 },
+		"no boot":          func(p *protocol.Process) { p.BootID = "" },
+		"no pid namespace": func(p *protocol.Process) { p.PIDNamespace = "" },
+	} {
+		p := other
+		if unknown(&p); p.SameProcess(p) {
+			t.Errorf("%s is known of it: the same process", what)
+		}
+	}
+}
