@@ -23,6 +23,8 @@ func aimedMarkers() map[string]string {
 		"at":            `{"n":1,"at":` + most + `,"claim":1,"by":{"instance":"x","host":"h"}}`,
 		"claim":         `{"n":1,"claim":` + most + `,"by":{"instance":"x","host":"h"}}`,
 		"round":         `{"n":1,"claim":1,"r":` + most + `,"by":{"instance":"x","host":"h"}}`,
+		"lost":          `{"n":1,"claim":1,"lost":` + most + `,"by":{"instance":"x","host":"h"}}`,
+		"lost, large":   `{"n":0,"claim":1,"lost":4611686018427387904,"by":{"instance":"x"}}`,
 		"t":             `{"n":1,"claim":1,"t":9223372036854775807,"by":{"instance":"x","host":"h"}}`,
 		"by, a pid":     `{"n":1,"claim":1,"by":{"instance":"x","pid":9223372036854775807,"start":` + most + `}}`,
 		"by, texts": `{"n":1,"claim":1,"by":{"instance":"` + strings.Repeat("x", 100_000) +

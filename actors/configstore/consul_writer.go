@@ -29,6 +29,7 @@ func (a *consulWriter) run(ctx context.Context) error {
 		// The store was started again, and its numbers begin anew. A new claim makes Consul refuse
 		// what an earlier run still has under way.
 		a.opened, a.marker.held, a.marker.Claim = opened, false, 0
+		a.marker.Lost, a.marker.begun = 0, 0
 	}
 	if !a.marker.held {
 		if err := a.Admit(ctx); err != nil {
@@ -99,6 +100,7 @@ func (a *consulWriter) report(ctx context.Context, o outcome, own []ownWrite) {
 // find it out: it stops, or another process has taken the marker.
 func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ownWrite, told bool) {
 	ladder := store.NewLadder()
+	a.marker.begun = max(a.marker.begun, j.seq)
 	// Consul must not apply a write after its caller was told that it is refused. So all tries
 	// that are still under way are made void first.
 	sealed := false // they were, the last time
@@ -121,7 +123,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 			return outcome{}, nil, false
 		case j.seq <= a.marker.Seq:
 			return a.alreadyApplied(ctx, j)
-		case a.marker.lost:
+		case a.marker.doubts(j):
 			o.err = a.unknownOutcome(j)
 		}
 		return o, own, true
@@ -161,9 +163,9 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 		if !j.sent() {
 			// It was lost before this write, or before anything of it was applied, unless the
 			// request of this write arrived twice: see the package's documentation.
-			a.marker.lost = false
+			a.marker.Lost = 0
 		}
-		if a.marker.lost && j.creates() {
+		if a.marker.doubts(j) && j.creates() {
 			return refuse(a.unknownOutcome(j))
 		}
 		if !j.awaited() {
@@ -210,7 +212,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 						return o, own, told
 					}
 					wait = deniedPause
-				case !j.ops[i].guard && (!j.waited && !j.maybeApplied && !a.marker.lost ||
+				case !j.ops[i].guard && (!j.waited && !j.maybeApplied && !a.marker.doubts(j) ||
 					mutations.Broken("replay-unguarded")):
 					// Somebody has written since the cache was looked at. This write replaces
 					// whatever there is.
@@ -331,12 +333,12 @@ func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, b
 	e, _ := res.Entry(a.markerKey())
 	// The cache ignores what is below its index. It holds an index from before a restore, which is
 	// larger than those that Consul gives now.
-	if e.ModifyIndex <= max(a.marker.index, a.cached) || a.marker.lost {
+	if e.ModifyIndex <= max(a.marker.index, a.cached) || a.marker.Lost != 0 {
 		a.invalidate()
 	}
 	a.marker.set(a.marker.afterWrite(j.seq), e.ModifyIndex)
 	if a.firstTime(j, res, e.ModifyIndex) {
-		a.marker.lost = false // no process has come farther than this write
+		a.marker.Lost = 0 // no process has come farther than this write
 	}
 	o := outcome{seq: j.seq, at: e.ModifyIndex, keys: map[string]uint64{}}
 	var own []ownWrite
@@ -360,8 +362,9 @@ func (a *consulWriter) applied(j *job, res store.Result) (outcome, []ownWrite, b
 	return o, own, true
 }
 
-// firstTime tells whether a write that was applied cannot have been applied before: it has changed a
-// key. Consul gives a key no new index whose value stays the same, and deletes one that it has not.
+// firstTime tells whether a write that was applied cannot have been applied before: it has changed
+// a key. Consul gives a key no new index whose value stays the same, and deletes one that it has
+// not.
 func (a *consulWriter) firstTime(j *job, res store.Result, at uint64) bool {
 	return slices.ContainsFunc(j.ops, func(o Op) bool {
 		switch got, _ := res.Entry(a.keys.ConfigKey(o.key)); o.verb {
@@ -396,7 +399,7 @@ func (j *job) rebase(entries []store.Entry) {
 
 // conflict says what stands in the way of a write, by what was read of its keys.
 func (a *consulWriter) conflict(j *job, i int, entries []store.Entry) (o outcome, own []ownWrite) {
-	if doubtful := a.marker.lost && j.sent(); doubtful && !j.guarded() && alreadyDone(j, entries) {
+	if doubtful := a.marker.doubts(j); doubtful && !j.guarded() && alreadyDone(j, entries) {
 		// The keys are as the write makes them. Nobody can say whether this write did it. That is
 		// success, except for a write with a condition: it asks who was first.
 		o.keys = map[string]uint64{}

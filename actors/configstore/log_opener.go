@@ -66,7 +66,7 @@ func (a *logOpener) open() (*openLog, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", a.LogDir, err), log.Close())
 	}
-	b.wal, b.id, b.used = log, b.first.ID, b.queue.next > 1
+	b.wal, b.id, b.last = log, b.first.ID, b.queue.next-1
 	b.refusals.file, b.refusals.sync = filepath.Join(log.Dir(), "conflicts"), a.sync
 	if a.sync == nil {
 		b.refusals.sync = (*os.File).Sync

@@ -19,7 +19,7 @@ type marker struct {
 	term  uint64 // Config.Term when that was seen
 	seen  uint64 // the marker's index when that was seen
 	swept bool   // the markers that nobody needs were deleted, as far as they may be
-	lost  bool   // others deleted or overwrote it: the outcome of earlier writes is unknown
+	begun uint64 // the number of the newest write that this process has begun
 }
 
 // claim says whether this store can write.
@@ -40,11 +40,39 @@ func (a *consulWriter) mayBeSwept() bool {
 
 func (m *marker) set(v protocol.Marker, index uint64) { m.Marker, m.index = v, index }
 
+// moved takes in that a request of this process has changed the marker. Which writes are in doubt
+// is known here: that request may have been sent long ago.
+func (m *marker) moved(v protocol.Marker, index uint64) {
+	v.Lost = m.Lost
+	m.set(v, index)
+}
+
 // afterWrite is the marker's value once write seq has been applied.
 func (m *marker) afterWrite(seq uint64) protocol.Marker {
 	return protocol.Marker{Seq: seq, Claim: m.Claim, By: m.By, Since: time.Now().Unix(),
-		Denied: m.Denied}
+		Lost: above(seq, m.Lost), Denied: m.Denied}
 }
+
+// above is n, or 0 if it is not above seq.
+func above(seq, n uint64) uint64 {
+	if n > seq {
+		return n
+	}
+	return 0
+}
+
+// doubts tells whether nobody can tell what became of the earlier tries of a write.
+func (m *marker) doubts(j *job) bool { return j.sent() && j.seq <= m.Lost }
+
+// lose notes that others have deleted the marker or written over it. The next process has to know
+// that as well: see [protocol.Marker].Lost.
+func (a *consulWriter) lose() {
+	a.marker.Lost = max(a.marker.Lost, a.begun())
+	a.invalidate()
+}
+
+// begun is the number of the newest write that a process with this log may have sent.
+func (a *consulWriter) begun() uint64 { return max(a.openLog.Load().last, a.marker.begun) }
 
 // lastWriteIndex is the index of the last write that was applied.
 func (m *marker) lastWriteIndex() uint64 {
@@ -109,10 +137,10 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 	if a.marker.taken && !a.mayTake(old) {
 		return a.takenOver(old)
 	}
-	if old.Claim == 0 && a.openLog.Load().used { // its marker was claimed: this is none, or a new one
-		a.marker.lost = true
-		a.invalidate()
+	if old.Claim == 0 && a.begun() != 0 { // its marker was claimed: this is none, or a new one
+		a.lose()
 	}
+	a.marker.Lost = above(old.Seq, max(a.marker.Lost, old.Lost))
 	if index == 0 {
 		if index, err = a.makeMarker(ctx); err != nil {
 			return err
@@ -120,13 +148,14 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 	}
 	// An index never comes again, so claims rise even if the marker was deleted and made anew.
 	next := protocol.Marker{Seq: old.Seq, At: old.At, Claim: max(old.Claim+1, index), By: me,
-		Since: time.Now().Unix(), Denied: old.Denied}
+		Since: time.Now().Unix(), Lost: a.marker.Lost, Denied: old.Denied}
 	if next.At == 0 && next.Seq != 0 {
 		next.At = index
 	}
 	a.marker.Claim = next.Claim // it tells this claim apart when the answer is lost
 	// The end of the store does not cut the call short: it would not know whether it has a marker.
-	res, err := a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(), next.Encode(), 0, index))
+	res, err := a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(), next.Encode(), 0,
+		index))
 	if err != nil {
 		return err
 	}
@@ -161,7 +190,7 @@ func (a *consulWriter) readMarker(ctx context.Context) (m protocol.Marker, index
 	m, err = protocol.ParseMarker(e.Value)
 	if err != nil {
 		a.log.Warn("strange-key-replaced", "key", e.Key, "err", err)
-		a.marker.lost = true
+		a.lose()
 		m = protocol.Marker{}
 	}
 	return m, e.ModifyIndex, nil
@@ -175,7 +204,7 @@ func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error)
 	case err != nil:
 		return true, err
 	case index != 0 && m.By == a.marker.By && m.Claim == a.marker.Claim && m.Seq >= a.marker.Seq:
-		a.marker.set(m, index)
+		a.marker.moved(m, index)
 		return true, nil
 	case index == 0:
 		if a.mayBeSwept() {
@@ -185,8 +214,8 @@ func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error)
 			a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
 				"leave keys below config_log/ alone, and give each process a name of its own")
 		}
-		a.marker.lost, a.marker.index = true, 0
-		a.invalidate()
+		a.marker.index = 0
+		a.lose()
 		a.marker.index, err = a.makeMarker(ctx)
 		return true, err
 	case m.By == protocol.Process{} || m.By == a.marker.By || m.Claim < a.marker.Claim:
@@ -194,8 +223,8 @@ func (a *consulWriter) rereadMarker(ctx context.Context) (known bool, err error)
 		// still holds.
 		a.log.Warn("config-marker-restored", "key", a.markerKey(), "do",
 			"leave keys below config_log/ alone")
-		a.marker.lost, a.marker.index = true, index
-		a.invalidate()
+		a.marker.index = index
+		a.lose()
 		return true, nil
 	}
 	a.marker.held, a.marker.taken, a.marker.term, a.marker.seen = false, true, a.Term(), index
@@ -248,7 +277,8 @@ func (a *consulWriter) releaseMarker(ctx context.Context) {
 		if !ends {
 			op = store.CAS(a.markerKey(), protocol.Marker{Seq: a.marker.Seq,
 				At:    a.marker.lastWriteIndex(),
-				Claim: a.marker.Claim, Denied: a.marker.Denied}.Encode(), 0, a.marker.index)
+				Claim: a.marker.Claim, Lost: a.marker.Lost,
+				Denied: a.marker.Denied}.Encode(), 0, a.marker.index)
 		}
 		_, err := a.store.Txn(own, op)
 		if errors.Is(err, store.ErrRefused) && a.stillHeld(own) {
@@ -271,7 +301,7 @@ func (a *consulWriter) stillHeld(ctx context.Context) bool {
 		index == a.marker.index {
 		return false
 	}
-	a.marker.set(m, index)
+	a.marker.moved(m, index)
 	return true
 }
 
@@ -284,7 +314,7 @@ func (a *consulWriter) fence(ctx context.Context, j *job, ladder *store.Ladder) 
 		next := protocol.Marker{Seq: a.marker.Seq, At: a.marker.lastWriteIndex(),
 			Claim: a.marker.Claim,
 			By:    a.marker.By, Round: a.marker.Round + 1, Since: a.marker.Since,
-			Denied: a.marker.Denied}
+			Lost: a.marker.Lost, Denied: a.marker.Denied}
 		res, err := store.Result{}, store.ErrRefused // while there is none
 		if a.marker.index != 0 {
 			res, err = a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(),

@@ -54,7 +54,7 @@ type openLog struct {
 	id       string // the marker's name
 	wal      *wal.Log
 	first    record
-	used     bool // writes were logged before it was opened
+	last     uint64 // the number of the last write before it was opened
 	queue    *jobQueue
 	refusals *refusals
 }

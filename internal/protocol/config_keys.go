@@ -57,6 +57,9 @@ type Marker struct {
 	By    Process `json:"by"`           // that process
 	Round uint64  `json:"r,omitempty"`  // raised to outdate what is under way, between two writes
 	Since int64   `json:"t,omitempty"`  // when that process last wrote or claimed it, in Unix seconds
+	// Lost is the number of the last write of which this key cannot tell what became of it: others
+	// had deleted it or written over it meanwhile. 0, or not above Seq: there is none.
+	Lost uint64 `json:"lost,omitempty"`
 	// Denied is the run of denials of logged writes that this key's writer is in.
 	Denied Denials `json:"denied,omitzero"`
 }
@@ -82,7 +85,7 @@ func ParseMarker(value []byte) (Marker, error) {
 	if err := decode("config marker", value, &m); err != nil {
 		return Marker{}, err
 	}
-	if most := max(m.Seq, m.At, m.Claim, m.Round); most > mostCounted {
+	if most := max(m.Seq, m.At, m.Claim, m.Round, m.Lost); most > mostCounted {
 		return Marker{}, store.Invalid("config marker",
 			"one of its numbers is %d, which nothing has been counted to", most)
 	}

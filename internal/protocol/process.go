@@ -67,8 +67,8 @@ func Self(instance string) Process {
 	return p
 }
 
-// SameProcess tells whether o names the process that p names, in another of its runs of a member or a
-// store. Of processes of which too little is known it says no.
+// SameProcess tells whether o names the process that p names, in another of its runs of a member or
+// a store. Of processes of which too little is known it says no.
 func (p Process) SameProcess(o Process) bool {
 	o.Instance, o.Lock = p.Instance, p.Lock
 	return p == o && p.PID > 0 && p.StartTime != 0 && p.BootID != "" && p.PIDNamespace != ""
