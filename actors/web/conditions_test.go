@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -118,10 +119,29 @@ func TestTheConditionsOfAListMeanWhatTheStandardSays(t *testing.T) {
 
 func TestAPutOfAPartOrInACodingIsRefused(t *testing.T) {
 	p := serveConfigPage(t)
-	for header, want := range map[string]int{"Content-Range: bytes 0-2/6": 400,
-		"Content-Encoding: gzip": 415, "Content-Encoding: identity": 204} {
+	for header, want := range map[string]int{
+		"Content-Range: bytes 0-2/6":                           400,
+		"Content-Range:\r\nContent-Range: bytes 0-2/6":         400,
+		"Content-Range: bytes 0-2/6\r\nContent-Range:":         400,
+		"Content-Encoding: gzip":                               415,
+		"Content-Encoding: identity, gzip":                     415,
+		"Content-Encoding:\r\nContent-Encoding: gzip":          415,
+		"Content-Encoding: identity\r\nContent-Encoding: gzip": 415,
+		"Content-Encoding: Identity":                           204,
+		"Content-Encoding:\r\nContent-Range:":                  204,
+	} {
 		if status, _ := p.ask("PUT", "k", "new", header); status != want {
 			t.Errorf("%s: %d, want %d", header, status, want)
+		}
+	}
+}
+
+func TestWhoAcceptsAStreamInAnyLineOfItsHeaderFollows(t *testing.T) {
+	for _, lines := range [][]string{{"text/event-stream"}, {"text/html", "text/event-stream"},
+		{"", "text/html, text/event-stream"}} {
+		r := &http.Request{Header: http.Header{"Accept": lines}}
+		if follow, err := follows(r, nil); !follow || err != nil {
+			t.Errorf("%q: %v, %v", lines, follow, err)
 		}
 	}
 }

@@ -241,18 +241,29 @@ func unmet(key string, index uint64) error {
 		key, what)
 }
 
+// listed is what a header lists, in all of its lines: the first of them may be empty.
+func listed(h http.Header, name string) (items []string) {
+	for item := range strings.SplitSeq(strings.Join(h.Values(name), ","), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
 func (c *configSite) put(w http.ResponseWriter, r *http.Request, p params) {
-	if r.Header.Get("Content-Range") != "" {
+	if len(listed(r.Header, "Content-Range")) > 0 {
 		http.Error(w, "Content-Range: a value is written as a whole: send all of it",
 			http.StatusBadRequest)
 		return
 	}
-	if coding := r.Header.Get("Content-Encoding"); coding != "" &&
-		!strings.EqualFold(coding, "identity") {
-		http.Error(w, fmt.Sprintf(
-			"Content-Encoding: %s: a value is kept as it is sent: send it without", quote(coding)),
-			http.StatusUnsupportedMediaType)
-		return
+	for _, coding := range listed(r.Header, "Content-Encoding") {
+		if !strings.EqualFold(coding, "identity") {
+			http.Error(w, fmt.Sprintf(
+				"Content-Encoding: %s: a value is kept as it is sent: send it without",
+				quote(coding)), http.StatusUnsupportedMediaType)
+			return
+		}
 	}
 	if !r.ProtoAtLeast(1, 1) && r.Header.Get("Content-Length") == "" {
 		http.Error(w,

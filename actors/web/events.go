@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,7 +77,9 @@ func follows(r *http.Request, q url.Values) (bool, error) {
 	switch q.Get("follow") {
 	case "":
 		return q.Has("follow") ||
-			strings.Contains(r.Header.Get("Accept"), "text/event-stream"), nil
+			slices.ContainsFunc(r.Header.Values("Accept"), func(line string) bool {
+				return strings.Contains(line, "text/event-stream")
+			}), nil
 	case "1", "true":
 		return true, nil
 	case "0", "false":
