@@ -20,8 +20,14 @@ func newConfigStore(c Config, log *slog.Logger, membership messages.Reader[messa
 		Service: c.Service, Client: c.Client, Consul: c.Consul, Owner: c.ID, LogDir: c.ConfigLog,
 		Observer: c.Observer,
 		Logger:   log, Process: c.Process,
-		// Who is registered has been settled with its predecessor.
-		Liveness: func(Process) Liveness { return Unknown },
+		// Who is registered has been settled with its predecessor: one that lives is in nobody's way.
+		// The markers of the dead are collected, those of commands on this host.
+		Liveness: func(p Process) Liveness {
+			if p.Liveness() == Dead {
+				return Dead
+			}
+			return Unknown
+		},
 		Admit: func(ctx context.Context) error {
 			_, err := membership.Wait(ctx, func(m messages.Membership) bool {
 				return m.Phase == messages.Registered || m.Phase == messages.Leaving

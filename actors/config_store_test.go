@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
 )
 
 func TestACleanStopOfAMemberLeavesItsConfigurationAndNoMarker(t *testing.T) {
@@ -35,6 +38,37 @@ func TestACleanStopOfAMemberLeavesItsConfigurationAndNoMarker(t *testing.T) {
 				if strings.HasPrefix(e.Key, c.store.Keys().ConfigMarker("")) {
 					t.Errorf("left behind, with the log %q: %s = %s", log, e.Key, e.Value)
 				}
+			}
+		}
+	})
+}
+
+// Commands that write the configuration run on the hosts of members, and some are killed.
+func TestAMemberCollectsTheMarkersOfCommandsThatWereKilledOnItsHost(t *testing.T) {
+	run(t, func(c *cluster) {
+		lives := protocol.Self("")
+		dead := lives
+		dead.StartTime++ // its number is another process's by now
+		elsewhere := lives
+		elsewhere.Host = "elsewhere"
+		left := map[string]bool{}
+		for by, stays := range map[protocol.Process]bool{dead: false, lives: true,
+			elsewhere: true} {
+			key := c.store.Keys().ConfigMarker(configstore.CommandOwner())
+			left[key] = stays
+			if _, err := c.store.Txn(c.t.Context(), store.Create(key, protocol.Marker{Claim: 1,
+				By: by, Since: time.Now().Unix()}.Encode())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := c.start("n1", func(cfg *actors.Config) { cfg.Backend = actors.BackendConsul })
+		if _, err := m.c.ConfigStore().Put(c.t.Context(), "k", []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+		for key, stays := range left {
+			if _, found, _, err := c.store.Get(c.t.Context(), key, store.Consistent); err != nil ||
+				found != stays {
+				t.Errorf("%s is there: %v, want %v (%v)", key, found, stays, err)
 			}
 		}
 	})
