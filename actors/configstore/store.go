@@ -305,7 +305,9 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 //
 // Errors:
 //
-//   - [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: the write is never applied.
+//   - [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: the write is never applied. One that was
+//     denied is, if the token may not write the marker either and is granted both while a copy of
+//     the request is under way.
 //   - [ErrConflict]: the write had to wait and another came first; it is never applied.
 //   - [ErrPending], with the context's error: the write is in the log and will be applied, or be
 //     reported as refused: see [Queue].
