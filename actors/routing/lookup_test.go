@@ -17,6 +17,7 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/hashicorp/consul/api"
 )
 
 // begin runs a router that reaches Consul by way; stop, which may be called again, waits for its
@@ -166,6 +167,55 @@ func TestARouterIsRunOnce(t *testing.T) {
 				t.Errorf("%s: %v", when, err)
 			}
 			stop()
+		}
+	})
+}
+
+// Consul answers 400 to a path with such a name, each time.
+func TestANameThatConsulRefusesIsNoItemAtOnce(t *testing.T) {
+	running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
+		const odd = "no\u00a0such"
+		client := devconsul.ClientOver(way.To)
+		one := routing.Config{Service: "demo", Client: client}
+		expect := func(what string, want error) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			began := time.Now()
+			if _, err := r.Await(ctx, odd); !errors.Is(err, want) ||
+				time.Since(began) > time.Second {
+				t.Errorf("%s: after %v %v", what, time.Since(began), err)
+			}
+			if _, err := routing.Find(t.Context(), one, odd); !errors.Is(err, want) {
+				t.Errorf("%s, without a router: %v", what, err)
+			}
+		}
+		expect("no item", routing.ErrUnknownItem)
+		time.Sleep(2 * time.Second) // the answer counts for a second
+		ops := api.KVTxnOps{{Verb: api.KVSet, Key: "service/demo/workload/" + odd}}
+		if ok, _, _, err := client.KV().Txn(ops, nil); err != nil || !ok {
+			t.Fatal(err)
+		}
+		expect("an item from before without an owner", routing.ErrNoOwner)
+	})
+}
+
+// A name that prints here may not print to an older Consul.
+func TestANameThatOnlyConsulRefusesIsNoItemAtOnce(t *testing.T) {
+	running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
+		consul := way.To
+		way.To = transport.Func(func(req *http.Request) (*http.Response, error) {
+			if way.Match(req) {
+				return transport.Answer(req, http.StatusBadRequest, ""), nil
+			}
+			return consul.RoundTrip(req)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if _, err := r.Await(ctx, "new"); !errors.Is(err, routing.ErrUnknownItem) ||
+			time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
 }

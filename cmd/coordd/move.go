@@ -99,7 +99,7 @@ func (a *app) awaitOwner(ctx context.Context, o *actors.Operator, item, member s
 		if has && err == nil {
 			return nil
 		}
-		if errors.Is(err, actors.ErrDenied) {
+		if err != nil && !errors.Is(err, actors.ErrUnreachable) {
 			return err
 		}
 		if time.Since(looked) >= pinPoll {

@@ -52,9 +52,12 @@ func KeysOf(service string) (Keys, error) {
 // CheckMemberID checks a member's id where it enters: as [CheckID], and without space, percent sign
 // and two dots in a row. So every id of an item makes a key with every id of a member: Consul
 // refuses a key that holds a space or two dots when percent escapes are taken out of the whole of
-// it.
+// it. And it prints, or the items of the member could not be listed: see [store.CheckPrints].
 func CheckMemberID(id string) error {
 	if err := CheckID("member id", id); err != nil {
+		return err
+	}
+	if err := naming(store.CheckPrints, "member id", id); err != nil {
 		return err
 	}
 	if strings.ContainsAny(id, " %") || strings.Contains(id, "..") {
@@ -80,10 +83,15 @@ func CheckID(kind, id string) error {
 	case strings.TrimSpace(id) != id:
 		return store.Invalid(named(kind, id), "remove the space at its beginning or end")
 	}
-	if store.CheckKey(kind, id) == nil {
-		return nil // who reads 100,000 ids names none of them
+	return naming(store.CheckKey, kind, id)
+}
+
+// naming names the id in the error of a check. Who reads 100,000 ids names none of them.
+func naming(check func(op, key string) error, kind, id string) error {
+	if check(kind, id) == nil {
+		return nil
 	}
-	return store.CheckKey(named(kind, id), id)
+	return check(named(kind, id), id)
 }
 
 func named(kind, id string) string {

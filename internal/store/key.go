@@ -9,7 +9,8 @@ import (
 
 // CheckKey reports, as [ErrInvalid], a key that Consul would refuse or silently change: it cleans
 // the path of a single GET, PUT or DELETE (so "a//b" means "a/b") but takes the keys of a
-// transaction as they are. A key must mean the same to both. Op begins the message.
+// transaction as they are. A key must mean the same to both. Op begins the message. A key that does
+// not print passes, for there may be one: see [CheckPrints].
 func CheckKey(op, key string) error {
 	switch {
 	case key == "":
@@ -39,6 +40,23 @@ func CheckKey(op, key string) error {
 	}
 	return nil
 }
+
+// CheckPrints reports, as [ErrInvalid], a character of a prefix that does not print, such as a
+// no-break space. Consul answers 400 to each path that holds one, and takes it in transactions. So
+// what is below such a prefix cannot be listed; a single key is read all the same, see [Store.Get].
+// Op begins the message.
+func CheckPrints(op, name string) error {
+	i := strings.IndexFunc(name, unprintable)
+	if i < 0 {
+		return nil
+	}
+	r, _ := utf8.DecodeRuneInString(name[i:])
+	return Invalid(op, "it holds %U, which does not print, and Consul refuses to be asked for "+
+		"such a name: write it with another character in that place", r)
+}
+
+// unprintable tells what Consul refuses in a path.
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // checkPrefix is CheckKey for prefixes, which must end in "/".
 func checkPrefix(op, prefix string) error {

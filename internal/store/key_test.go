@@ -32,3 +32,63 @@ func TestAKeyThatFitsIntoNoRequestIsRefusedAtOnce(t *testing.T) {
 		wantText(t, err, "409600 bytes")
 	})
 }
+
+// unprintable are names that Consul's HTTP API refuses in a path.
+var unprintable = map[string]string{"a\u00a0b": "U+00A0", "a\u00adb": "U+00AD",
+	"a\u200bb": "U+200B", "a\u202eb": "U+202E", "a\ue000b": "U+E000"}
+
+// Consul takes them in transactions, so there are such keys.
+func TestASingleKeyThatDoesNotPrintIsReadAndDeleted(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		ctx, kv := t.Context(), s.KV(counter)
+		for key := range unprintable {
+			if _, _, err := consul.Client().KV().Get(key, nil); err == nil {
+				t.Errorf("%q: Consul answers, and not with 400", key)
+			}
+			must(t, store.CheckKey("key", key))
+			_, found, index, err := s.Get(ctx, key, store.Default)
+			if err != nil || found || index != 1 {
+				t.Errorf("%q before it is written: found %v, index %d, %v", key, found, index, err)
+			}
+			must(t, s.Put(ctx, key, []byte("v"), 7))
+			e, found, index, err := s.Get(ctx, key, store.Consistent)
+			if err != nil || !found || e.Key != key || string(e.Value) != "v" || e.Flags != 7 ||
+				index != e.ModifyIndex {
+				t.Errorf("%q: %+v, found %v, index %d, %v", key, e, found, index, err)
+			}
+			must(t, kv.Put(ctx, key, nil))
+			if v, err := kv.Get(ctx, key); err != nil || v == nil || len(v) != 0 {
+				t.Errorf("%q: an empty value is %q, %v", key, v, err)
+			}
+			must(t, kv.Delete(ctx, key))
+			_, err = kv.Get(ctx, key)
+			wantKind(t, err, store.ErrNotFound, false)
+		}
+	})
+}
+
+func TestWhatHasToPrintIsRefusedWithItsCharacter(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		ctx := t.Context()
+		for name, says := range unprintable {
+			refused := func(err error) {
+				t.Helper()
+				wantKind(t, err, store.ErrInvalid, false)
+				wantText(t, err, says, "another character")
+			}
+			refused(store.CheckPrints("name", name))
+			_, _, err := s.List(ctx, name+"/", store.Default)
+			refused(err)
+			_, err = s.ListKeys(ctx, name+"/", "")
+			refused(err)
+			_, err = s.PrefixIndex(ctx, name+"/")
+			refused(err)
+			_, err = s.WatchPrefix(name + "/").Next(ctx)
+			refused(err)
+			_, err = s.Watch(name).Next(ctx)
+			refused(err)
+			refused(s.KV(counter).Put(ctx, name, make([]byte, store.MaxValueBytes)))
+		}
+		must(t, store.CheckPrints("name", "größe 1/日本/%"))
+	})
+}

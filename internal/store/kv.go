@@ -83,11 +83,14 @@ func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 
 // putLarge writes a value that would not fit into a transaction in base64. It is the exception
 // because of its answer, the bare word true or false. The client finds that word in any page, so it
-// is believed only once the key is seen to have moved.
+// is believed only once the key is seen to have moved. Its request has the key in its path.
 func (kv *KV) putLarge(ctx context.Context, key string, value []byte, index uint64) (done bool,
 	err error) {
 	c := call{op: "put", key: key, timeout: kv.store.callTimeout + atThinnest(len(value)),
 		need: fmt.Sprintf("key:write on %q", key)}
+	if err := CheckPrints(c.op, key); err != nil {
+		return false, err
+	}
 	err = kv.store.do(ctx, c, func(ctx context.Context) error {
 		pair := &api.KVPair{Key: key, Value: value, ModifyIndex: index}
 		done, _, err = kv.store.client.KV().CAS(pair, (&api.WriteOptions{}).WithContext(ctx))

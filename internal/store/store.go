@@ -118,14 +118,32 @@ func (c Consistency) options() *api.QueryOptions {
 const maxPathKey = 64 << 10
 
 // Get reads one key. The index is the answer's X-Consul-Index, at least 1; it
-// comes with a missing key as well.
+// comes with a missing key as well. A key that does not print (see
+// [CheckPrints]) is read by a transaction, consistently; then the index is that
+// of its last change.
 func (s *Store) Get(ctx context.Context, key string, c Consistency) (e Entry, found bool,
 	index uint64, err error) {
+	if strings.ContainsFunc(key, unprintable) {
+		return s.getByTxn(ctx, key)
+	}
 	entries, index, err := s.read(ctx, query{key: key, opts: c.options(), timeout: s.callTimeout})
 	if err != nil || len(entries) == 0 {
 		return Entry{}, false, index, err
 	}
 	return entries[0], true, index, nil
+}
+
+// getByTxn is Get for a key that Consul refuses in a path.
+func (s *Store) getByTxn(ctx context.Context, key string) (e Entry, found bool, index uint64,
+	err error) {
+	res, err := s.NamedTxn(ctx, "get", GetOrEmpty(key))
+	if err != nil {
+		return Entry{}, false, 0, err
+	}
+	if e = res.Entries[0]; e.CreateIndex == 0 {
+		return Entry{}, false, 1, nil
+	}
+	return e, true, e.ModifyIndex, nil
 }
 
 // List reads all keys under prefix, which must end in "/", sorted by key. Its
@@ -144,7 +162,7 @@ func (s *Store) List(ctx context.Context, prefix string, c Consistency) (entries
 func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]string, error) {
 	c := call{op: "list keys", key: prefix, timeout: largeRead * s.callTimeout,
 		need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
-	if err := checkPrefix(c.op, prefix); err != nil {
+	if err := cmp.Or(checkPrefix(c.op, prefix), CheckPrints(c.op, prefix)); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -177,7 +195,7 @@ func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]strin
 func (s *Store) PrefixIndex(ctx context.Context, prefix string) (uint64, error) {
 	c := call{op: "index", key: prefix, timeout: s.callTimeout,
 		need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
-	if err := checkPrefix(c.op, prefix); err != nil {
+	if err := cmp.Or(checkPrefix(c.op, prefix), CheckPrints(c.op, prefix)); err != nil {
 		return 0, err
 	}
 	var index uint64
@@ -208,7 +226,7 @@ func (s *Store) read(ctx context.Context, q query) (entries []Entry, index uint6
 		c.op, c.need, check = "list", fmt.Sprintf("key_prefix:read (and list) on %q", q.key),
 			checkPrefix
 	}
-	if err := check(c.op, q.key); err != nil {
+	if err := cmp.Or(check(c.op, q.key), CheckPrints(c.op, q.key)); err != nil {
 		return nil, 0, err
 	}
 	if len(q.key) > maxPathKey {
