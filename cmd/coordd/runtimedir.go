@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/place"
 )
 
 // runtimeDirFrom says where the directory comes from, for errors.
@@ -27,9 +28,13 @@ func runtimeDir() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("coordd-%d", os.Geteuid()))
 }
 
-// makeRuntimeDir makes it, and refuses one that is, or could be, somebody else's.
+// makeRuntimeDir makes it, and refuses one that is, or could be, somebody else's: also one to which
+// his link leads.
 func makeRuntimeDir() error {
 	dir := runtimeDir()
+	if _, err := place.Dir(dir); err != nil {
+		return fmt.Errorf("directory for locks: %w: choose another one; %s", err, runtimeDirFrom)
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf(
 			"directory for locks: %w: choose another one, that this user may make or has; %s", err,

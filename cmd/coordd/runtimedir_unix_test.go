@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // privateRuntimeDir gives the test a directory for locks of its own, and returns the one above it.
@@ -69,5 +71,19 @@ func TestADirectoryForLocksThatIsSomebodyElsesIsRefused(t *testing.T) {
 	t.Setenv("RUNTIME_DIRECTORY", "/run/coordd:/run/other")
 	if got := runtimeDir(); got != "/run/coordd" {
 		t.Errorf("with RUNTIME_DIRECTORY: %s", got)
+	}
+}
+
+func TestADirectoryForLocksIsMadeBehindNoStrangersLink(t *testing.T) {
+	privateRuntimeDir(t)
+	target := t.TempDir()
+	way := testkit.StrangersLink(t, target)
+	t.Setenv("TMPDIR", way)
+	if err := checkLock(lockFile("svc", "m1")); err == nil || !strings.Contains(err.Error(),
+		way+" is a link of user 65534") {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(target); err != nil || len(left) > 0 {
+		t.Errorf("behind it are %v, %v", left, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/coordd/coordd/internal/place"
 	"golang.org/x/sys/unix"
 )
 
@@ -112,9 +113,13 @@ func fileName(item string) string {
 }
 
 // CheckDir makes the directory of files where there is none, and returns its path without links. It
-// refuses one in which another user could put something in the way. The error says what to do.
+// refuses one in which another user could put something in the way, or to which his link leads: see
+// [place.Dir]. The error says what to do.
 func CheckDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
+	if err == nil {
+		dir, err = place.Dir(dir)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -122,12 +127,8 @@ func CheckDir(dir string) (string, error) {
 		return "", fmt.Errorf("%w: make its parent, or give a directory that this user may make",
 			err)
 	}
-	dir, err = filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", err
-	}
 	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
+	if err := unix.Lstat(dir, &st); err != nil { // a link may just have come there
 		return "", &os.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	switch {

@@ -162,3 +162,21 @@ func TestADirectoryOfOthersIsRefused(t *testing.T) {
 		t.Errorf("by way of a link: %q, %v", got, err)
 	}
 }
+
+// He would choose which files are written to.
+func TestADirectoryBehindAStrangersLinkIsRefused(t *testing.T) {
+	target := t.TempDir()
+	if err := os.Chmod(target, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := testkit.StrangersLink(t, target)
+	for _, dir := range []string{link, filepath.Join(link, "new")} {
+		if got, err := CheckDir(dir); err == nil || !strings.Contains(err.Error(),
+			link+" is a link of user 65534") {
+			t.Errorf("%s: %q, %v", dir, got, err)
+		}
+	}
+	if left, err := os.ReadDir(target); err != nil || len(left) > 0 {
+		t.Errorf("behind it are %v, %v", left, err)
+	}
+}

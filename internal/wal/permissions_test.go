@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/wal"
 )
 
@@ -67,6 +68,38 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 		os.O_CREATE|os.O_RDWR); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("a file beside it through a link: %v", err)
 	}
+}
+
+// He would choose where values are kept, which may be secrets, and which files are written to.
+func TestADirectoryBehindAStrangersLinkIsRefused(t *testing.T) {
+	target := t.TempDir()
+	must(t, os.Chmod(target, 0o700))
+	way := testkit.StrangersLink(t, target)
+	for _, dir := range []string{way, filepath.Join(way, "new"), filepath.Join(way, "a", "b")} {
+		l, _, err := wal.Open(dir, wal.Options{})
+		if err == nil {
+			l.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), way+" is a link of user 65534") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if left, err := os.ReadDir(target); err != nil || len(left) > 0 {
+		t.Errorf("behind it are %v, %v", left, err)
+	}
+}
+
+func TestALogGoesOnWhereOnesOwnLinkLeads(t *testing.T) {
+	target := t.TempDir()
+	must(t, os.Chmod(target, 0o700))
+	way := link(t, filepath.Join(testkit.SharedDir(t), "ours"), target)
+	l, _ := open(t, filepath.Join(way, "a", "log.d"), wal.Options{})
+	must(t, l.Append([]byte("one")))
+	l, got := reopened(t, l, filepath.Join(target, "a", "log.d"))
+	if !slices.Equal(got, []string{"one"}) {
+		t.Errorf("behind the link is %q", got)
+	}
+	must(t, l.Close())
 }
 
 // What was logged there would not be read again: the next Open refuses the directory.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"github.com/coordd/coordd/internal/place"
 )
 
 // cautious refuses a symbolic link: it would be somebody else's choice what is written. It waits
@@ -15,9 +17,18 @@ const cautious = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 func isLink(err error) bool { return errors.Is(err, syscall.ELOOP) }
 
+// checkPath refuses a path that another user's link leads astray: see [place.Dir].
+func checkPath(dir string) error {
+	_, err := place.Dir(dir)
+	return err
+}
+
 // CheckDir refuses a directory in which others can put files: a log of theirs would be replayed,
-// and a link written through.
+// and a link written through. Nor may a link of theirs lead there.
 func CheckDir(dir string) error {
+	if err := checkPath(dir); err != nil {
+		return err
+	}
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err

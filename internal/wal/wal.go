@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 )
 
@@ -405,23 +406,32 @@ func (l *Log) Close() error {
 
 // makeDir makes a directory where there is none, and those that it is in, and brings to the disk
 // that they are there: a record that was fsynced is lost with a directory that was not. Values may
-// be secrets: nobody else is to read them.
+// be secrets: nobody else is to read them. It makes nothing behind another user's link.
 func makeDir(dir string, sync func(*os.File) error) error {
-	var parents []string // of those that are to be made
+	if err := checkPath(dir); err != nil {
+		return err
+	}
+	var missing []string
 	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); err == nil {
 			break
 		}
-		parents = append(parents, filepath.Dir(at))
+		missing = append(missing, at)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+	for _, at := range slices.Backward(missing) {
+		err := os.Mkdir(at, 0o700)
+		if info, bad := os.Lstat(at); bad == nil && info.IsDir() {
+			err = nil // another process was faster
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if len(parents) == 0 {
+	if len(missing) == 0 {
 		_ = SyncDir(filepath.Dir(dir), sync) // whoever made it may have died at once
 	}
-	for _, parent := range parents {
-		if err := SyncDir(parent, sync); err != nil {
+	for _, at := range missing {
+		if err := SyncDir(filepath.Dir(at), sync); err != nil {
 			return err
 		}
 	}

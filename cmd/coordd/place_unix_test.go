@@ -12,50 +12,28 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coordd/coordd/internal/place"
 	"github.com/coordd/coordd/internal/testkit"
 )
 
-func TestWhatBelongsToAStrangerIsToldByTheDirectory(t *testing.T) {
-	const us, host, other = 1, 2, 3
-	for _, c := range []struct {
-		dir   fs.FileMode
-		whose int
-		want  bool
-	}{
-		{fs.ModeSticky | 0o777, other, true}, {fs.ModeSticky | 0o770, other, true},
-		{fs.ModeSticky | 0o703, other, true}, {fs.ModeSticky | 0o777, us, false},
-		{fs.ModeSticky | 0o777, host, false}, {0o777, other, false},
-		{fs.ModeSticky | 0o755, other, false},
-	} {
-		if got := strangers(c.dir, host, c.whose, us); got != c.want {
-			t.Errorf("in a directory with %v, of user %d: %v", c.dir, c.whose, got)
-		}
-	}
-}
-
 // In /tmp another user can have a link, a file or a pipe by the name before.
 func TestAnExportFollowsNobodyElseInASharedDirectory(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make files of other users")
-	}
-	const nobody = 65534
-	home, shared := t.TempDir(), t.TempDir()
-	must(t, os.Chmod(shared, 0o777|os.ModeSticky))
+	home, shared := t.TempDir(), testkit.SharedDir(t)
 	victim := filepath.Join(home, "authorized_keys")
 	in := func(name string) string { return filepath.Join(shared, name) }
 	link := func(target, name string) {
 		t.Helper()
 		must(t, os.Symlink(target, in(name)))
-		must(t, os.Lchown(in(name), nobody, nobody))
+		testkit.GiveAway(t, in(name))
 	}
 	link(victim, "link")
 	link(filepath.Join(home, "new"), "dangling")
 	link(home, "directory")
 	must(t, os.Symlink("link", in("ours")))
 	must(t, os.WriteFile(in("file"), nil, 0o600))
-	must(t, os.Chown(in("file"), nobody, nobody))
+	testkit.GiveAway(t, in("file"))
 	must(t, syscall.Mkfifo(in("pipe"), 0o600))
-	must(t, os.Chown(in("pipe"), nobody, nobody))
+	testkit.GiveAway(t, in("pipe"))
 	for _, name := range []string{"link", "dangling", "directory/authorized_keys", "ours", "file",
 		"pipe"} {
 		must(t, os.WriteFile(victim, []byte("mine"), 0o600))
@@ -122,7 +100,7 @@ func TestAnExportGoesWhereItsPathLeads(t *testing.T) {
 	}
 	for _, name := range []string{at("out"), "/dev/stdout",
 		strings.Repeat("../", 40) + "dev/stdout"} {
-		if p, err := placeOf(name); err != nil || p.plain || p.was != nil {
+		if p, err := place.Of(name); err != nil || p.Plain || p.Was != nil {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
@@ -149,21 +127,22 @@ func TestNothingIsOpenedThatHasComeInThePlaceOfWhatWasLookedAt(t *testing.T) {
 		must(t, os.WriteFile(victim, []byte("the old one"), 0o600))
 		_ = os.Remove(name)
 		c.before()
-		p, err := placeOf(name)
+		p, err := place.Of(name)
 		must(t, err)
 		_ = os.Remove(name)
 		c.then()
 		for _, flags := range []int{os.O_APPEND | os.O_CREATE | os.O_RDWR,
 			os.O_WRONLY | os.O_TRUNC} {
-			f, err := p.open(flags, 0o600)
+			f, err := p.Open(flags, 0o600)
 			if err == nil {
 				f.Close()
 			}
-			if flags&os.O_CREATE != 0 && !errors.Is(err, errMoved) || p.was != nil && err == nil {
+			moved := errors.Is(err, place.ErrMoved)
+			if flags&os.O_CREATE != 0 && !moved || p.Was != nil && err == nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if p.was != nil && !errors.Is(writeOver(p, []byte("new")), errMoved) {
+		if p.Was != nil && !errors.Is(writeOver(p, []byte("new")), place.ErrMoved) {
 			t.Errorf("%s was written to", what)
 		}
 		if got, _ := os.ReadFile(victim); string(got) != "the old one" {
@@ -175,7 +154,7 @@ func TestNothingIsOpenedThatHasComeInThePlaceOfWhatWasLookedAt(t *testing.T) {
 func TestAFileIsWrittenOverBehindNoLink(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, []byte("the old one"), 0o600))
-	p, err := placeOf(file)
+	p, err := place.Of(file)
 	must(t, err)
 	must(t, writeOver(p, []byte("new")))
 	if got, _ := os.ReadFile(file); string(got) != "new" {
@@ -183,12 +162,14 @@ func TestAFileIsWrittenOverBehindNoLink(t *testing.T) {
 	}
 	must(t, os.Rename(file, file+"2"))
 	must(t, os.Symlink(file+"2", file))
-	if err := writeOver(p, []byte("newer")); !errors.Is(err, errMoved) { // also to the same file
+	// Also to the same file.
+	if err := writeOver(p, []byte("newer")); !errors.Is(err, place.ErrMoved) {
 		t.Errorf("behind a link: %v", err)
 	}
 	must(t, os.Remove(file))
 	must(t, syscall.Mkfifo(file, 0o600))
-	if err := writeOver(p, []byte("newer")); !errors.Is(err, errMoved) { // it waits for no reader
+	// It waits for no reader.
+	if err := writeOver(p, []byte("newer")); !errors.Is(err, place.ErrMoved) {
 		t.Errorf("into a pipe: %v", err)
 	}
 	if got, _ := os.ReadFile(file + "2"); string(got) != "new" {

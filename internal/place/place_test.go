@@ -1,0 +1,80 @@
+//go:build unix
+
+package place
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/coordd/coordd/internal/testkit"
+)
+
+func TestWhatBelongsToAStrangerIsToldByTheDirectory(t *testing.T) {
+	const us, host, other = 1, 2, 3
+	for _, c := range []struct {
+		dir   fs.FileMode
+		whose int
+		want  bool
+	}{
+		{fs.ModeSticky | 0o777, other, true}, {fs.ModeSticky | 0o770, other, true},
+		{fs.ModeSticky | 0o703, other, true}, {fs.ModeSticky | 0o777, us, false},
+		{fs.ModeSticky | 0o777, host, false}, {fs.ModeSticky | 0o777, root, false},
+		{0o777, other, false},
+		{fs.ModeSticky | 0o755, other, false},
+	} {
+		if got := strangers(c.dir, host, c.whose, us); got != c.want {
+			t.Errorf("in a directory with %v, of user %d: %v", c.dir, c.whose, got)
+		}
+	}
+}
+
+func TestADirectoryIsFoundBehindNoStrangersLink(t *testing.T) {
+	home, shared := t.TempDir(), testkit.SharedDir(t)
+	in := func(name string) string { return filepath.Join(shared, name) }
+	for name, target := range map[string]string{"link": home,
+		"dangling": filepath.Join(home, "new"), "twice": "ours"} {
+		testkit.Must(t, os.Symlink(target, in(name)))
+		testkit.GiveAway(t, in(name))
+	}
+	testkit.Must(t, os.Symlink("link", in("ours")))
+	testkit.Must(t, os.Mkdir(in("directory"), 0o755))
+	testkit.GiveAway(t, in("directory"))
+	for name, says := range map[string]string{"link": "link", "link/a/b": "link",
+		"dangling": "link", "dangling/a": "link", "ours": "link", "twice/../x": "link",
+		"directory": "directory", "directory/a": "directory"} {
+		at, err := Dir(shared + "/" + name)
+		if err == nil || !strings.Contains(err.Error(), "is a "+says+" of user 65534, in a") {
+			t.Errorf("%s: %q, %v", name, at, err)
+		}
+	}
+}
+
+func TestADirectoryIsFoundWhereItsPathLeads(t *testing.T) {
+	home, shared := t.TempDir(), testkit.SharedDir(t)
+	in := func(parts ...string) string { return filepath.Join(append([]string{home}, parts...)...) }
+	testkit.Must(t, os.MkdirAll(in("a", "deep"), 0o700))
+	testkit.Must(t, os.WriteFile(in("file"), nil, 0o600))
+	testkit.Must(t, os.Symlink("a/deep", in("link")))
+	testkit.Must(t, os.Symlink("loop", in("loop")))
+	testkit.Must(t, os.Symlink(in("link"), filepath.Join(shared, "ours")))
+	for name, want := range map[string]string{
+		home: home, "/": "/", in("link"): in("a", "deep"), in("none", "x"): in("none", "x"),
+		in("link", "x", "y"): in("a", "deep", "x", "y"), home + "/link/..": in("a"),
+		filepath.Join(shared, "ours", "x"): in("a", "deep", "x"), in("file"): in("file"),
+	} {
+		if got, err := Dir(name); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+	for name, want := range map[string]error{in("loop"): syscall.ELOOP,
+		in("file", "x"): syscall.ENOTDIR} {
+		if _, err := Dir(name); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+}
