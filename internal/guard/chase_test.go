@@ -88,7 +88,7 @@ func TestAnItemThatIsChasedEndsWhenTwoRoundsMeetNothingOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &watch{g: New(Config{}), l: newLink(nil, nil, nil), token: newToken(), cmd: gone}
-	one, two := w.l.start(command{Kind: cmdStart}), w.l.start(command{Kind: cmdStart})
+	one, two := w.l.start(command{Kind: cmdStart}, w.g.lease), w.l.start(command{Kind: cmdStart}, w.g.lease)
 	w.left = map[uint64]bool{one.id: true, two.id: true}
 	w.g.leave(w)
 	for round := range 2 {

@@ -110,9 +110,8 @@ type Guard struct {
 	link    *link           // nil while no guard process is up
 	up      chan struct{}   // closed when link is set
 	names   map[string]bool // in use by an Exec
-	lease   lease
+	lease   *lease // the newest; each command keeps the one that it began under
 	session string // whose it is
-	before  lease  // of the session before; what has not ended yet may have run under it
 	goodbye Goodbye
 	running bool     // Run is
 	bound   *os.File // see BindLock; nil: not bound
@@ -142,7 +141,7 @@ func New(cfg Config) *Guard {
 		cfg.Stderr = os.Stderr
 	}
 	return &Guard{cfg: cfg, up: make(chan struct{}), names: map[string]bool{},
-		stuckAfter: stuckAfter}
+		lease: &lease{}, stuckAfter: stuckAfter}
 }
 
 // OutputLost counts the lines of commands' output that are missing, as the guard process has told:
@@ -167,12 +166,12 @@ func (g *Guard) Lease(session string, until time.Time, margin time.Duration) {
 		next.Epoch = g.lease.Epoch
 		if g.lease.Gone || g.session != session || next.Epoch == 0 {
 			next.Epoch++
-			g.before, g.session = g.lease, session
+			g.lease, g.session = &lease{}, session
 		}
-		g.lease = next
+		*g.lease = next
 	}
 	if g.link != nil {
-		g.link.setLease(g.lease)
+		g.link.setLease(*g.lease)
 	}
 }
 
@@ -317,7 +316,7 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 			return nil, fmt.Errorf("guard: command %q: not started: %w", s.Name, context.Cause(ctx))
 		}
 		g.mu.Lock()
-		l, up, bound, epoch, session := g.link, g.up, g.boundID, g.lease.Epoch, g.session
+		l, up, bound, under, session := g.link, g.up, g.boundID, g.lease, g.session
 		g.mu.Unlock()
 		if s.Session != "" && s.Session != session {
 			return nil, &ExitError{Name: s.Name, Code: -1, Reason: NotStarted, Err: ErrNoLease}
@@ -333,14 +332,13 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 		if l != nil {
 			j := l.start(command{
 				Kind:        cmdStart,
-				Epoch:       epoch,
 				Name:        s.Name,
 				Argv:        []string{"/bin/sh", "-c", replacing(s.Command)},
 				Env:         s.Env,
 				HideEnv:     g.cfg.HideEnv,
 				Stdin:       s.Stdin,
 				StopTimeout: g.cfg.StopTimeout,
-			})
+			}, under)
 			if j != nil {
 				return j, nil
 			}
@@ -362,7 +360,7 @@ type job struct {
 	id    uint64
 	name  string
 	began time.Time // when it was handed to the link
-	under uint64    // epoch of its lease
+	under *lease    // guarded by Guard.mu, but for its epoch
 	pid   int       // 0 until it has started; guarded by link.mu
 	// the guard process has killed it, and goes on doing so until it is gone; guarded by link.mu
 	killed bool

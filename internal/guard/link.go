@@ -48,16 +48,16 @@ func newLink(in, events *os.File, destroy func()) *link {
 	}
 }
 
-// start queues a command; nil when the link takes no more.
-func (l *link) start(c command) *job {
+// start queues a command that relies on that lease; nil when the link takes no more.
+func (l *link) start(c command, under *lease) *job {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil
 	}
 	l.nextID++
-	c.ID = l.nextID
-	j := &job{link: l, id: c.ID, name: c.Name, began: time.Now(), under: c.Epoch,
+	c.ID, c.Epoch = l.nextID, under.Epoch
+	j := &job{link: l, id: c.ID, name: c.Name, began: time.Now(), under: under,
 		done: make(chan struct{})}
 	l.jobs[j.id] = j
 	l.push(c)
@@ -277,17 +277,17 @@ func (l *link) idleWithin(limit time.Duration) bool {
 	return true
 }
 
-// unkilled tells whether a command runs that began under a lease of an epoch before that one, and
-// that the guard process has not killed.
-func (l *link) unkilled(before uint64) bool {
+// unkilled returns the leases of the commands that run and that the guard process has not killed.
+func (l *link) unkilled() map[*lease]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	leases := map[*lease]bool{}
 	for _, j := range l.jobs {
-		if j.pid != 0 && !j.killed && j.under < before {
-			return true
+		if j.pid != 0 && !j.killed {
+			leases[j.under] = true
 		}
 	}
-	return false
+	return leases
 }
 
 // silent tells whether a ping has not been answered yet.

@@ -42,14 +42,14 @@ func FuzzEvents(f *testing.F) {
 			w.Write(data)
 		}()
 		l := newLink(w, r, nil)
-		jobs := []*job{l.start(command{Kind: cmdStart}), l.start(command{Kind: cmdStart})}
+		jobs := []*job{l.start(command{Kind: cmdStart}, &lease{}), l.start(command{Kind: cmdStart}, &lease{})}
 		l.read()
 		r.Close() // lets the writer go if not everything was read
 		l.fail(nil, stand{}, nil)
 		for _, j := range jobs {
 			<-j.done
 		}
-		if l.start(command{Kind: cmdStart}) != nil {
+		if l.start(command{Kind: cmdStart}, &lease{}) != nil {
 			t.Error("a link that has failed takes a job")
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"sync"
@@ -179,7 +178,7 @@ func (g *Guard) publish(l *link, cgroup string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.lease.Boot != 0 {
-		l.setLease(g.lease)
+		l.setLease(*g.lease)
 	}
 	if g.goodbye.Words != nil {
 		l.setGoodbye(g.goodbye)
@@ -205,9 +204,13 @@ func (g *Guard) unpublish(l *link) {
 // could do no more.
 func (g *Guard) overdue(l *link) bool {
 	g.mu.Lock()
-	now, before := g.lease, g.before
-	g.mu.Unlock()
-	return now.late() && l.unkilled(math.MaxUint64) || before.late() && l.unkilled(now.Epoch)
+	defer g.mu.Unlock()
+	for lease := range l.unkilled() {
+		if lease.late() {
+			return true
+		}
+	}
+	return false
 }
 
 // awaitsLock tells whether nothing may start because the guard process does not hold the lock that

@@ -5,6 +5,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"sync"
@@ -125,7 +126,7 @@ func TestWorkPastTheLeaseIsSeenTwiceBeforeTheGuardIsGivenUp(t *testing.T) {
 	if err := w.look(1); err != nil {
 		t.Errorf("with nothing running: %v", err)
 	}
-	j := w.l.start(command{Kind: cmdStart})
+	j := w.l.start(command{Kind: cmdStart}, w.g.lease)
 	w.l.take(event{Kind: evStarted, ID: j.id, PID: 1})
 	if err := w.look(2); err != nil {
 		t.Errorf("at the first look: %v", err)
@@ -140,7 +141,7 @@ func TestWorkPastTheLeaseIsSeenTwiceBeforeTheGuardIsGivenUp(t *testing.T) {
 func TestAGuardIsKeptThatHasKilledWhatDoesNotDie(t *testing.T) {
 	w := testWatch()
 	w.g.Lease("s1", time.Now(), 0)
-	j := w.l.start(command{Kind: cmdStart, Epoch: 1})
+	j := w.l.start(command{Kind: cmdStart}, w.g.lease)
 	w.l.take(event{Kind: evStarted, ID: j.id, PID: 1})
 	w.l.take(event{Kind: evKilled, ID: j.id})
 	w.g.Lease("s2", time.Now(), 0)
@@ -149,12 +150,33 @@ func TestAGuardIsKeptThatHasKilledWhatDoesNotDie(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := w.l.start(command{Kind: cmdStart, Epoch: 2})
+	other := w.l.start(command{Kind: cmdStart}, w.g.lease)
 	w.l.take(event{Kind: evStarted, ID: other.id, PID: 2})
 	if _, err := w.look(1), w.look(2); err == nil {
 		t.Error("kept although it has not killed another one")
 	}
 }
+
+// Each command is bound by its own lease, however many sessions have come since.
+func TestWorkUnderALeaseIsLateWithThatLease(t *testing.T) {
+	w := testWatch()
+	for n, until := range []time.Time{time.Now(), inAnHour(), inAnHour()} {
+		w.g.Lease(fmt.Sprint("s", n), until, 0)
+		j := w.l.start(command{Kind: cmdStart}, w.g.lease)
+		w.l.take(event{Kind: evStarted, ID: j.id, PID: n + 1})
+	}
+	if _, err := w.look(1), w.look(2); err == nil {
+		t.Error("kept although the work of the first session runs on")
+	}
+	w.l.take(event{Kind: evExited, ID: 1})
+	for n := range pingEvery - 1 {
+		if err := w.look(n + 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func inAnHour() time.Time { return time.Now().Add(time.Hour) }
 
 // As on a disk that has gone read-only: the member would keep its items, and run none.
 func TestABoundGuardThatCannotHaveItsLockIsGivenUp(t *testing.T) {
