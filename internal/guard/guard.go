@@ -110,8 +110,8 @@ type Guard struct {
 	link    *link           // nil while no guard process is up
 	up      chan struct{}   // closed when link is set
 	names   map[string]bool // in use by an Exec
-	lease   *lease // the newest; each command keeps the one that it began under
-	session string // whose it is
+	lease   *lease          // the newest; each command keeps the one that it began under
+	session string          // whose it is
 	goodbye Goodbye
 	running bool     // Run is
 	bound   *os.File // see BindLock; nil: not bound
@@ -330,6 +330,7 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 			continue
 		}
 		if l != nil {
+			g.mu.Lock()
 			j := l.start(command{
 				Kind:        cmdStart,
 				Name:        s.Name,
@@ -339,6 +340,7 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 				Stdin:       s.Stdin,
 				StopTimeout: g.cfg.StopTimeout,
 			}, under)
+			g.mu.Unlock()
 			if j != nil {
 				return j, nil
 			}
@@ -361,12 +363,21 @@ type job struct {
 	name  string
 	began time.Time // when it was handed to the link
 	under *lease    // guarded by Guard.mu, but for its epoch
-	pid   int       // 0 until it has started; guarded by link.mu
+	// until when it can be started, by the boot clock, as its lease was when it was queued
+	startBy int64
+	told    int64 // when the guard process was told to start it, likewise; guarded by link.mu
+	pid     int   // 0 until it has started; guarded by link.mu
 	// the guard process has killed it, and goes on doing so until it is gone; guarded by link.mu
 	killed bool
 	done   chan struct{}
 	exit   event // valid when done is closed
 	lost   error // the cause, when the guard process died; valid when done is closed
+}
+
+// mayRun tells whether the guard process has started it, or may have, and been frozen before it
+// could say so. What it was told too late to start, it refuses. Needs both locks.
+func (j *job) mayRun() bool {
+	return j.pid != 0 || j.told != 0 && j.told < max(j.startBy, j.under.startBy())
 }
 
 // over tells when the command ended, and how.

@@ -45,6 +45,9 @@ func (l lease) left() time.Duration {
 // held reports whether work may run.
 func (l lease) held() bool { return l.Boot != 0 && !l.Gone && l.left() > l.Margin }
 
+// startBy is when held ends at the latest, by the boot clock.
+func (l lease) startBy() int64 { return l.Boot - int64(l.Margin) }
+
 // untilStop is the time until work must begin to stop.
 func (l lease) untilStop() time.Duration { return l.left() - l.Margin }
 

@@ -48,7 +48,8 @@ func newLink(in, events *os.File, destroy func()) *link {
 	}
 }
 
-// start queues a command that relies on that lease; nil when the link takes no more.
+// start queues a command that relies on that lease; nil when the link takes no more. Call it with
+// Guard.mu held.
 func (l *link) start(c command, under *lease) *job {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +59,7 @@ func (l *link) start(c command, under *lease) *job {
 	l.nextID++
 	c.ID, c.Epoch = l.nextID, under.Epoch
 	j := &job{link: l, id: c.ID, name: c.Name, began: time.Now(), under: under,
-		done: make(chan struct{})}
+		startBy: under.startBy(), done: make(chan struct{})}
 	l.jobs[j.id] = j
 	l.push(c)
 	return j
@@ -131,29 +132,37 @@ func (l *link) poke() {
 	}
 }
 
-// write sends commands until the pipe fails or stop is closed. A lease overtakes what is queued: a
-// start may rely on it, and a renewal must not wait behind payloads.
+// next takes what is to be sent next; the zero command when nothing is. A lease overtakes what is
+// queued: a start may rely on it, and a renewal must not wait behind payloads.
+func (l *link) next() (c command) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.kill:
+		c = command{Kind: cmdKill}
+		l.kill = false
+	case len(l.leases) > 0:
+		c = command{Kind: cmdLease, Lease: l.leases[0]}
+		l.leases = l.leases[1:]
+	case l.goodbye != nil:
+		c = command{Kind: cmdGoodbye, Goodbye: *l.goodbye, Owner: os.Getpid()}
+		l.goodbye = nil
+	case len(l.queue) > 0:
+		c = l.queue[0]
+		l.queue[0] = command{} // lets its payload go
+		l.queue = l.queue[1:]
+		if j := l.jobs[c.ID]; j != nil && c.Kind == cmdStart {
+			j.told = bootNanos()
+		}
+	}
+	return c
+}
+
+// write sends commands until the pipe fails or stop is closed.
 func (l *link) write(stop <-chan struct{}) {
 	enc := gob.NewEncoder(l.in)
 	for {
-		l.mu.Lock()
-		var c command
-		switch {
-		case l.kill:
-			c = command{Kind: cmdKill}
-			l.kill = false
-		case len(l.leases) > 0:
-			c = command{Kind: cmdLease, Lease: l.leases[0]}
-			l.leases = l.leases[1:]
-		case l.goodbye != nil:
-			c = command{Kind: cmdGoodbye, Goodbye: *l.goodbye, Owner: os.Getpid()}
-			l.goodbye = nil
-		case len(l.queue) > 0:
-			c = l.queue[0]
-			l.queue[0] = command{} // lets its payload go
-			l.queue = l.queue[1:]
-		}
-		l.mu.Unlock()
+		c := l.next()
 		if c.Kind == 0 {
 			select {
 			case <-l.wake:
@@ -277,13 +286,14 @@ func (l *link) idleWithin(limit time.Duration) bool {
 	return true
 }
 
-// unkilled returns the leases of the commands that run and that the guard process has not killed.
+// unkilled returns the leases of the commands that may run and that the guard process has not
+// killed. Call it with Guard.mu held.
 func (l *link) unkilled() map[*lease]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	leases := map[*lease]bool{}
 	for _, j := range l.jobs {
-		if j.pid != 0 && !j.killed {
+		if !j.killed && j.mayRun() {
 			leases[j.under] = true
 		}
 	}

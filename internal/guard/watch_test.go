@@ -23,6 +23,13 @@ func testWatch() *watch {
 	return w
 }
 
+// starts has the guard process start a command.
+func starts(w *watch) *job {
+	j := w.l.start(command{Kind: cmdStart}, w.g.lease)
+	w.l.take(event{Kind: evStarted, ID: j.id, PID: int(j.id)})
+	return j
+}
+
 // On a host that is so busy, one that is killed for it and started again would never come up.
 func TestAGuardThatIsSlowToStartIsGivenAMinute(t *testing.T) {
 	w := &watch{g: New(Config{}), l: newLink(nil, nil, nil)}
@@ -126,8 +133,7 @@ func TestWorkPastTheLeaseIsSeenTwiceBeforeTheGuardIsGivenUp(t *testing.T) {
 	if err := w.look(1); err != nil {
 		t.Errorf("with nothing running: %v", err)
 	}
-	j := w.l.start(command{Kind: cmdStart}, w.g.lease)
-	w.l.take(event{Kind: evStarted, ID: j.id, PID: 1})
+	starts(w)
 	if err := w.look(2); err != nil {
 		t.Errorf("at the first look: %v", err)
 	}
@@ -141,19 +147,47 @@ func TestWorkPastTheLeaseIsSeenTwiceBeforeTheGuardIsGivenUp(t *testing.T) {
 func TestAGuardIsKeptThatHasKilledWhatDoesNotDie(t *testing.T) {
 	w := testWatch()
 	w.g.Lease("s1", time.Now(), 0)
-	j := w.l.start(command{Kind: cmdStart}, w.g.lease)
-	w.l.take(event{Kind: evStarted, ID: j.id, PID: 1})
-	w.l.take(event{Kind: evKilled, ID: j.id})
+	w.l.take(event{Kind: evKilled, ID: starts(w).id})
 	w.g.Lease("s2", time.Now(), 0)
 	for n := range pingEvery - 1 {
 		if err := w.look(n + 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other := w.l.start(command{Kind: cmdStart}, w.g.lease)
-	w.l.take(event{Kind: evStarted, ID: other.id, PID: 2})
+	starts(w)
 	if _, err := w.look(1), w.look(2); err == nil {
 		t.Error("kept although it has not killed another one")
+	}
+}
+
+// The guard process may have started it, and been frozen before it could say so.
+func TestACommandThatTheGuardWasToldToStartCountsAsRunning(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		then              time.Duration // what was left of the lease
+		told, runs, fails bool
+	}{
+		{"still to be told", time.Hour, false, false, false},
+		{"told in time", time.Hour, true, false, true},
+		{"told too late to start", MinMargin - 1, true, false, false},
+		{"started before a lease that says less", MinMargin - 1, true, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := testWatch()
+			w.g.Lease("s1", time.Now().Add(c.then), 0)
+			j := w.l.start(command{Kind: cmdStart}, w.g.lease)
+			if c.told {
+				w.l.next()
+			}
+			if c.runs {
+				w.l.take(event{Kind: evStarted, ID: j.id, PID: 1})
+			}
+			w.g.Lease("s1", time.Now().Add(c.then-time.Hour), 0)
+			_, err := w.look(1), w.look(2)
+			if fails := err != nil; fails != c.fails {
+				t.Errorf("given up for it: %v (%v), want %v", fails, err, c.fails)
+			}
+		})
 	}
 }
 
@@ -162,8 +196,7 @@ func TestWorkUnderALeaseIsLateWithThatLease(t *testing.T) {
 	w := testWatch()
 	for n, until := range []time.Time{time.Now(), inAnHour(), inAnHour()} {
 		w.g.Lease(fmt.Sprint("s", n), until, 0)
-		j := w.l.start(command{Kind: cmdStart}, w.g.lease)
-		w.l.take(event{Kind: evStarted, ID: j.id, PID: n + 1})
+		starts(w)
 	}
 	if _, err := w.look(1), w.look(2); err == nil {
 		t.Error("kept although the work of the first session runs on")
