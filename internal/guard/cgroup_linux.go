@@ -144,12 +144,15 @@ func cgroupMembers(dir string) (pids []int, any bool) {
 }
 
 // killCgroups kills what is in the cgroup of a dead guard, and adds what lives there to left: the
-// commands by the names of their cgroups.
-func killCgroups(dir string, left remains) {
+// commands by the names of their cgroups. The error is one of which cannotLook is true.
+func killCgroups(dir string, left remains) error {
+	if _, err := os.ReadFile(filepath.Join(dir, "cgroup.events")); cannotLook(err) {
+		return err
+	}
 	pids, any := cgroupMembers(dir)
 	if !any {
 		removeCgroup(dir)
-		return
+		return nil
 	}
 	killCgroup(dir)
 	known := false
@@ -172,6 +175,7 @@ func killCgroups(dir string, left remains) {
 	if !known {
 		left.add(0, 0)
 	}
+	return nil
 }
 
 // removeCgroup removes dir and what is below it, as far as no process is in there.

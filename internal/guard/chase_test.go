@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/internal/testkit"
@@ -81,13 +82,39 @@ func leftover(t *testing.T, token string, id uint64) *exec.Cmd {
 	return cmd
 }
 
-// A round may miss a process that another one passes its work on to.
-func TestAnItemThatIsChasedEndsWhenTwoRoundsMeetNothingOfIt(t *testing.T) {
-	gone := exec.Command("true") // the guard process
+// deadWatch is that of a guard process that has ended.
+func deadWatch(t *testing.T) *watch {
+	t.Helper()
+	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
 		t.Fatal(err)
 	}
-	w := &watch{g: New(Config{}), l: newLink(nil, nil, nil), token: newToken(), cmd: gone}
+	return &watch{g: New(Config{}), l: newLink(nil, nil, nil), token: newToken(), cmd: gone}
+}
+
+// Whoever gives up ends, and what could have been killed goes on.
+func TestNobodyGivesUpWhileHeCannotLook(t *testing.T) {
+	w := deadWatch(t)
+	synctest.Test(t, func(t *testing.T) {
+		see := Unseeing(t)
+		ended := make(chan error, 1)
+		go func() { ended <- w.clearAway() }()
+		time.Sleep(10 * stuckAfter)
+		select {
+		case err := <-ended:
+			t.Fatalf("it has ended with %v", err)
+		default:
+		}
+		see()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v when it could look", err)
+		}
+	})
+}
+
+// A round may miss a process that another one passes its work on to.
+func TestAnItemThatIsChasedEndsWhenTwoRoundsMeetNothingOfIt(t *testing.T) {
+	w := deadWatch(t)
 	one, two := w.l.start(command{Kind: cmdStart}, w.g.lease), w.l.start(command{Kind: cmdStart}, w.g.lease)
 	w.left = map[uint64]bool{one.id: true, two.id: true}
 	w.g.leave(w)

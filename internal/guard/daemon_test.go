@@ -100,16 +100,29 @@ func TestAKilledGuardLeavesNoDaemon(t *testing.T) {
 				t.Setenv(noCgroupsEnv, "1")
 				t.Setenv(c.env, "1")
 			}
-			killedGuardLeavesNoDaemon(t)
+			killedGuardLeavesNoDaemon(t, func(*owner) {})
 		})
 	}
 }
 
-func killedGuardLeavesNoDaemon(t *testing.T) {
+// An owner that adopts what its guard process leaves needs no descriptor to find and end it.
+func TestAKilledGuardLeavesNoDaemonToAnOwnerWithoutDescriptors(t *testing.T) {
+	confined(t, func(t *testing.T, _ guard.Config) {
+		t.Setenv(adoptEnv, "1")
+		killedGuardLeavesNoDaemon(t, func(o *owner) {
+			few := unix.Rlimit{Cur: 3, Max: 3}
+			must(t, unix.Prlimit(o.cmd.Process.Pid, unix.RLIMIT_NOFILE, &few, nil))
+		})
+	})
+}
+
+// killedGuardLeavesNoDaemon has before called with the owner before its guard process is killed.
+func killedGuardLeavesNoDaemon(t *testing.T, before func(o *owner)) {
 	file := filepath.Join(t.TempDir(), "pids")
 	o := startOwner(t, daemon(file))
 	all := pids(t, file, 2)
 	guardPID := parent(t, all[0])
+	before(o)
 	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
 	line, err := o.out.ReadString('\n')
 	must(t, err)
@@ -130,7 +143,7 @@ func TestDaemonsAreFoundWhereTheKernelListsNoChildren(t *testing.T) {
 	})
 	t.Run("of a killed guard", func(t *testing.T) {
 		t.Setenv(adoptEnv, "1")
-		killedGuardLeavesNoDaemon(t)
+		killedGuardLeavesNoDaemon(t, func(*owner) {})
 	})
 }
 

@@ -18,7 +18,8 @@ var (
 	ErrLost = errors.New("the guard process died")
 
 	// ErrStuck is wrapped by what Run returns when it has waited for 45 s and cannot go on: for
-	// what a dead guard process has left and may be any command's, or for the lock of BindLock.
+	// what a dead guard process has left, that was killed and may be any command's, or for the lock of
+	// BindLock.
 	// Running Execs do not return, for what they started may be there still. End this process.
 	ErrStuck = errors.New("no command can run here any more")
 
@@ -92,6 +93,14 @@ func (e *ExitError) HostFault() bool { return errors.Is(e.Err, ErrExhausted) }
 func exhausted(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) ||
 		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// cannotLook tells whether an error of a look into /proc says that this process, or the host, has
+// nothing left to look with, now. What was to be seen may be there. Any other says that it is not
+// there, or not to be seen by this user at all.
+func cannotLook(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
+		errors.Is(err, syscall.ENOMEM)
 }
 
 // Unwrap returns Err.

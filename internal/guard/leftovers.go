@@ -25,6 +25,9 @@ const leftCheck = time.Second
 // errPassing says that a round of the census was not whole.
 var errPassing = errors.New("processes end before they can be looked at")
 
+// passes tells whether what kept a look from being whole may be otherwise soon.
+func passes(blind error) bool { return cannotLook(blind) || errors.Is(blind, errPassing) }
+
 // remains are the processes that a dead guard process has left, each with its command. 0: it may be
 // any of them.
 type remains map[int]uint64
@@ -48,7 +51,8 @@ func (r remains) pids() []int {
 // clearAway kills what the guard process left, and ends the Execs of all commands of which nothing
 // is left. It returns when nothing is, or when it is known of all that does not die whose it is:
 // those commands are left to chase. For what may be anybody's it does not end an Exec: a command
-// that ended in name only must not be started elsewhere. Then it returns an error, in the end.
+// that ended in name only must not be started elsewhere. Then it returns an error, in the end; but
+// not while this process or its host has nothing to look with: what could be killed may be there.
 func (w *watch) clearAway() error {
 	pause := time.Millisecond
 	warned := false
@@ -70,9 +74,9 @@ func (w *watch) clearAway() error {
 			w.left = ids
 			w.g.leave(w)
 			return nil
-		case waited > w.g.stuckAfter && blind != nil:
+		case waited > w.g.stuckAfter && blind != nil && !passes(blind):
 			return fmt.Errorf("what the guard process left cannot be looked for: %w", blind)
-		case waited > w.g.stuckAfter:
+		case waited > w.g.stuckAfter && blind == nil:
 			return fmt.Errorf("processes %v, which the guard process left, do not die, and may be "+
 				"any item's", left.pids())
 		case warned:
@@ -97,7 +101,7 @@ func (w *watch) round(but int) (left remains, blind error) {
 	left = remains{}
 	blind = killLeftovers(&w.all, w.cmd.Process.Pid, w.token, w.l.started(), left)
 	if w.cgroup != "" {
-		killCgroups(w.cgroup, left)
+		blind = errors.Join(blind, killCgroups(w.cgroup, left))
 	}
 	if w.adopt {
 		others := w.g.leftExcept(w)
@@ -113,8 +117,8 @@ func (w *watch) round(but int) (left remains, blind error) {
 			adopted++
 			left.add(pid, id)
 		})
-		if errors.Is(blind, errPassing) && adopted == 0 {
-			blind = nil // whoever passes by is no descendant of the guard process
+		if err == nil && adopted == 0 {
+			blind = nil // what could not be looked at is no descendant of the guard process
 		}
 		blind = errors.Join(blind, err)
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -68,28 +67,6 @@ func childAttr(cgroup *os.File) *syscall.SysProcAttr {
 	return attr
 }
 
-// adoptOrphans makes this process the parent of what its killed guard process leaves.
-func adoptOrphans() error {
-	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
-}
-
-// killAdopted kills and reaps all children but that one, one round, of which none is anybody
-// else's, and calls had for each before: what one of them has started may have become a child since
-// they were listed. None means that none of their descendants runs either: who loses its parent
-// becomes a child before that one can be reaped. The error is that of children.
-func killAdopted(but int, had func(pid int)) error {
-	pids, err := children()
-	for _, pid := range pids {
-		if pid == but {
-			continue
-		}
-		had(pid)
-		_ = syscall.Kill(pid, syscall.SIGKILL) // the number is its own until it is reaped here
-		_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
-	}
-	return err
-}
-
 // payloadFile returns a file that reads as data. A file in memory and not a pipe: nobody must feed
 // it, so a child that never reads holds nothing up.
 func payloadFile(data []byte) (*os.File, error) {
@@ -111,72 +88,6 @@ func payloadFile(data []byte) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// cannotLook tells whether an error of a look into /proc says that this process, or the host, has
-// nothing left to look with, now. What was to be seen may be there. Any other says that it is not
-// there, or not to be seen by this user at all.
-func cannotLook(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
-		errors.Is(err, syscall.ENOMEM)
-}
-
-// children lists the children of this process, zombies included. The kernel's list may skip entries
-// when others leave it meanwhile; only the caller reaps, so none does. The error, of which
-// cannotLook is true, says that some may be missing.
-func children() (pids []int, _ error) {
-	if !childrenListed() {
-		return childrenByParent()
-	}
-	threads, err := os.ReadDir("/proc/self/task")
-	if cannotLook(err) {
-		return nil, err
-	}
-	for _, thread := range threads {
-		list, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/children")
-		if cannotLook(err) {
-			return pids, err
-		}
-		if err != nil {
-			continue // the thread ended
-		}
-		for f := range strings.FieldsSeq(string(list)) {
-			if pid, err := strconv.Atoi(f); err == nil {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids, nil
-}
-
-// childrenListed tells whether the kernel lists the children of a process: Linux does since 3.5, if
-// it was built with CONFIG_PROC_CHILDREN.
-var childrenListed = sync.OnceValue(func() bool {
-	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
-	return !errors.Is(err, os.ErrNotExist)
-})
-
-// childrenByParent finds the same among all processes. It takes longer, and misses none: a child
-// stays one until it is reaped here.
-func childrenByParent() (pids []int, _ error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		s, err := readStat(pid)
-		switch {
-		case cannotLook(err):
-			return pids, err
-		case err == nil && s.Parent == os.Getpid():
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
 }
 
 func readStat(pid int) (proc.Stat, error) { return proc.Read(strconv.Itoa(pid)) }

@@ -241,6 +241,25 @@ func TestWhatAnUnkillableProcessHasStartedIsKilledWithItsCommand(t *testing.T) {
 	}
 }
 
+// An owner without descriptors does not see such a child, and ends it with the group.
+func TestTheGroupOfAnUnkillableProcessIsKilledWithoutALook(t *testing.T) {
+	o := startTold(t)
+	b, child := o.sleeps("b"), filepath.Join(o.dir, "child")
+	o.tell("exec a %s & wait", o.asRoot("", fmt.Sprintf(
+		"setpriv --reuid %d --regid %[1]d --clear-groups env -i sleep 1000 & echo $! > %s; "+
+			"wait; exec sleep 1000", nobody, child)))
+	pid := pids(t, child, 1)[0]
+	o.tell("exec limit prlimit --pid %d --nofile=3:3", o.cmd.Process.Pid)
+	o.hears("limit ended: <nil>")
+	must(t, syscall.Kill(parent(t, b), syscall.SIGKILL))
+	testkit.Eventually(t, "the end of the child", func() bool { return !running(pid) })
+	o.silent(200 * time.Millisecond)
+	o.ends(o.root())
+	for range 2 {
+		o.hears("")
+	}
+}
+
 // When the guard process is killed, the items wait that have something left, and no others.
 func TestWhatADeadGuardLeftThatDoesNotDieHoldsUpItsOwnItemOnly(t *testing.T) {
 	o := startTold(t)
