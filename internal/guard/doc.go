@@ -25,7 +25,8 @@
 //     Run returns: the others end during later ones, each when nothing of its command is left. If
 //     it may belong to any command, no Exec ends, and Run fails with ErrStuck after 45 s; but not
 //     while the owner, or its host, has no descriptor or memory left to look for the rest. What has
-//     become the owner's child (Config.Adopt) is found and killed without.
+//     become the owner's child (Config.Adopt) is found and killed without. Run fails so, too, when
+//     an Exec waits and no guard process could be started for 45 s.
 //  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute
 //     until it has started), when the lease is about to end with work running that it has not
 //     killed, or when Kill has waited in vain. What was killed and does not die costs it nothing.

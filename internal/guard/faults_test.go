@@ -265,6 +265,34 @@ func TestRunSaysWhatIsWrongWithItsGuard(t *testing.T) {
 	}
 }
 
+// Elsewhere there may be one. Nobody is kept from it by an owner that runs nothing anyway.
+func TestWhereNoGuardProcessStartsAnOwnerWithACommandGivesUp(t *testing.T) {
+	for name, argv := range map[string][]string{
+		"no such program": {"/no/such/program"},
+		"another program": {"/bin/sh", "-c", "exit 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fixture{t: t, g: guard.New(guard.Config{Argv: argv})}
+			f.g.StuckAfter(time.Millisecond)
+			for n := range 10 {
+				if err := f.g.Run(t.Context()); errors.Is(err, guard.ErrStuck) {
+					t.Fatalf("without a command: %v, after %d", err, n+1)
+				}
+			}
+			f.up = t.Context()
+			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
+			testkit.Eventually(t, "the end", func() bool {
+				return errors.Is(f.g.Run(t.Context()), guard.ErrStuck)
+			})
+			select {
+			case err := <-ended:
+				t.Errorf("Exec has returned %v", err)
+			default:
+			}
+		})
+	}
+}
+
 func TestRunIsForOneAtATime(t *testing.T) {
 	f := start(t, guard.Config{})
 	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))

@@ -119,6 +119,10 @@ type Guard struct {
 	cgroup  string   // of the guard process that is up
 	left    []*watch // dead guard processes of which something does not die
 	stuck   error    // what Run returns, if that is of no use any more
+	// since when no guard process has been up although one was to be, and how many have failed to be
+	down    time.Time
+	failed  int
+	waiting int // Execs that wait for one
 
 	stuckAfter time.Duration
 
@@ -349,10 +353,22 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 		} else if s.NoWait {
 			return nil, &ExitError{Name: s.Name, Code: -1, Reason: NotStarted, Err: ErrNotUp}
 		}
-		select {
-		case <-up:
-		case <-ctx.Done():
-		}
+		g.await(ctx, up)
+	}
+}
+
+// await waits for a guard process.
+func (g *Guard) await(ctx context.Context, up <-chan struct{}) {
+	count := func(n int) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.waiting += n
+	}
+	count(1)
+	defer count(-1)
+	select {
+	case <-up:
+	case <-ctx.Done():
 	}
 }
 

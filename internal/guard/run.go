@@ -28,6 +28,9 @@ const (
 	// startWithin is for a guard process that has not said hello. It runs nothing yet. On a host so
 	// busy that it takes longer than silentAfter to start, the next one would take as long.
 	startWithin = 1200
+	// leastFailures is how many guard processes must have failed to start: the time may have passed
+	// while this process stood still.
+	leastFailures = 5
 	// stopSlack is what the guard gets beyond the stop timeout to end when told to.
 	stopSlack = 3 * time.Second
 )
@@ -60,6 +63,7 @@ func (g *Guard) Run(ctx context.Context) error {
 	if stuck != nil {
 		return stuck
 	}
+	g.wanted()
 	before, err := children()
 	adopt := g.cfg.Adopt && err == nil && (len(before) == 0 || g.hasAdopted())
 	if adopt {
@@ -69,7 +73,7 @@ func (g *Guard) Run(ctx context.Context) error {
 	}
 	cmd, l, err := g.spawn()
 	if err != nil {
-		return fmt.Errorf("guard: start the guard process: %w", err)
+		return g.unstarted(fmt.Errorf("start the guard process: %w", err))
 	}
 	exited := make(chan struct{})
 	stopWriter := make(chan struct{})
@@ -101,7 +105,31 @@ func (g *Guard) Run(ctx context.Context) error {
 		g.unbind()
 		return nil
 	}
-	return fmt.Errorf("guard: %w: %w", ErrLost, cause)
+	return g.unstarted(fmt.Errorf("%w: %w", ErrLost, cause))
+}
+
+// wanted notes that a guard process is to be up from now on.
+func (g *Guard) wanted() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.down.IsZero() {
+		g.down = time.Now()
+	}
+}
+
+// unstarted returns err for Run. It gives up when no guard process has come up for too long and a
+// command waits for one: somebody else may be able to run it.
+func (g *Guard) unstarted(err error) error {
+	g.mu.Lock()
+	if !g.down.IsZero() {
+		g.failed++
+	}
+	stuck := g.failed >= leastFailures && time.Since(g.down) > g.stuckAfter && g.waiting > 0
+	g.mu.Unlock()
+	if stuck {
+		return g.give(fmt.Errorf("for %v no guard process could be started: %w", g.stuckAfter, err))
+	}
+	return fmt.Errorf("guard: %w", err)
 }
 
 // give makes err what Run returns from now on.
@@ -184,6 +212,7 @@ func (g *Guard) publish(l *link, cgroup string) {
 		l.setGoodbye(g.goodbye)
 	}
 	g.link, g.cgroup = l, cgroup
+	g.down, g.failed = time.Time{}, 0
 	close(g.up)
 }
 
