@@ -17,6 +17,7 @@ import (
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/guard"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -28,6 +29,8 @@ type commandRunner struct {
 	conn              electConn
 	log               *slog.Logger
 	guard             *guard.Guard
+	run               func(context.Context) error // the guard's
+	giveUp            func(error)                 // called when no command can run here any more
 	signals           chan os.Signal
 
 	// mu is held while a lease is forwarded, so that an older one never follows a newer one.
@@ -58,15 +61,24 @@ func newCommandRunner(o electFlags, conn electConn, name, command string,
 	}
 	guard.RemoveFree(runtimeDir(), electLock)
 	return &commandRunner{name: name, id: o.id, command: command, o: o, conn: conn, log: log,
-		signals: make(chan os.Signal, 16), guard: g}, nil
+		signals: make(chan os.Signal, 16), guard: g, run: g.Run,
+		giveUp: func(err error) { endAtOnce(log, err) }}, nil
 }
 
-// runGuard keeps the guard process running, and forwards every lease to it, until ctx ends. It
-// never gives up: without a guard process no command runs.
+// endAtOnce ends this process as if it had been killed: it is not known what still runs, and its
+// session must not end before its time. To stop well would wait for that, and renew the session.
+func endAtOnce(log *slog.Logger, err error) {
+	log.Error("gave-up", "err", err, "then", "others lead when the session has run out")
+	asynclog.Flush(log, flushLimit/10)
+	os.Exit(exitFailed)
+}
+
+// runGuard keeps the guard process running, and forwards every lease to it, until ctx ends, or no
+// command can run any more.
 func (r *commandRunner) runGuard(ctx context.Context, group *sync.WaitGroup) error {
 	tree, err := supervisor.New("coordd", supervisor.Tree{MaxRestarts: -1,
 		Children: []supervisor.Child{
-			guardChild(r.guard, r.o.stopTimeout),
+			guardChild(r.run, r.o.stopTimeout),
 			forwarder("lease-forwarder", r.conn.Contact(), func(election.Contact) {
 				r.forwardLease()
 			}),
@@ -84,7 +96,9 @@ func (r *commandRunner) runGuard(ctx context.Context, group *sync.WaitGroup) err
 	signal.Notify(r.signals, syscall.SIGUSR1, syscall.SIGUSR2)
 	group.Go(func() {
 		defer signal.Stop(r.signals)
-		_ = tree.Run(ctx) // the tree logs what did not stop
+		if err := tree.Run(ctx); errors.Is(err, guard.ErrStuck) {
+			r.giveUp(err) // else the tree logs what did not stop
+		}
 	})
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -93,6 +95,31 @@ func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 		}
 		cancel()
 		group.Wait()
+	}
+}
+
+// Its Exec does not return, and its session is renewed: it would keep the leadership for good.
+func TestACandidateWhoseGuardIsStuckGivesUp(t *testing.T) {
+	privateRuntimeDir(t)
+	conn := leased{contact: messages.NewState(election.Contact{})}
+	r, err := newCommandRunner(electFlags{stopTimeout: time.Minute}, conn, "e", "true",
+		slog.New(slog.DiscardHandler))
+	must(t, err)
+	r.run = func(context.Context) error { return guard.ErrStuck }
+	gaveUp := make(chan error, 1)
+	r.giveUp = func(err error) { gaveUp <- err }
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	var group sync.WaitGroup
+	must(t, r.runGuard(ctx, &group))
+	group.Wait()
+	select {
+	case err := <-gaveUp:
+		if !errors.Is(err, guard.ErrStuck) {
+			t.Errorf("for %v, want %v", err, guard.ErrStuck)
+		}
+	default:
+		t.Error("it goes on")
 	}
 }
 

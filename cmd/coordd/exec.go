@@ -136,7 +136,7 @@ func (c *commands) children(session messages.Reader[messages.Session],
 	membership messages.Reader[messages.Membership]) []supervisor.Child {
 	c.session, c.membership = session, membership
 	return []supervisor.Child{
-		guardChild(c.guard, c.o.stopTimeout),
+		guardChild(c.guard.Run, c.o.stopTimeout),
 		forwarder("lease-forwarder", session, func(messages.Session) { c.forwardLease() }),
 		forwarder("goodbye-forwarder", membership, func(m messages.Membership) {
 			// Beyond twice the TTL Consul has ended the session by itself.

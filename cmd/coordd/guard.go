@@ -49,13 +49,13 @@ func checkMargin(margin time.Duration) error {
 // guardSlack is how much longer than its commands the guard process may take to stop.
 const guardSlack = 10 * time.Second
 
-// guardChild is the actor that keeps the guard process up. Put it before all that runs commands, so
+// guardChild is the actor that keeps the guard process up, by run, which is guard.Run. Put it before all that runs commands, so
 // that it is stopped when they have ended. Its gate opens when the guard process is ready: then it
 // is known whether commands of a predecessor are left.
-func guardChild(g *guard.Guard, stopTimeout time.Duration) supervisor.Child {
+func guardChild(run func(context.Context) error, stopTimeout time.Duration) supervisor.Child {
 	return supervisor.Child{Name: "guard", Gate: true, StopTimeout: stopTimeout + guardSlack,
 		Run: func(ctx context.Context) error {
-			return guardEnd(g.Run(ctx))
+			return guardEnd(run(ctx))
 		}}
 }
 

@@ -61,6 +61,9 @@ func (w *watch) clearAway() error {
 		left, blind := w.round(0)
 		rounds++
 		ids, known := left.commands()
+		if only := w.l.ids(); len(only) <= 1 {
+			ids, known = only, true // there is nobody else whose it could be
+		}
 		waited := time.Since(begin)
 		switch {
 		case len(left) == 0 && blind == nil:

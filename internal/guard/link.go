@@ -248,6 +248,19 @@ func (l *link) started() (groups map[int]uint64) {
 	return groups
 }
 
+// ids are those of the commands that are left, but for what the guard process was not told of.
+func (l *link) ids() map[uint64]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ids := map[uint64]bool{}
+	for id, j := range l.jobs {
+		if j.told != 0 {
+			ids[id] = true
+		}
+	}
+	return ids
+}
+
 // names lists the commands that are left, or those of them that have these ids.
 func (l *link) names(ids map[uint64]bool) (names []string) {
 	l.mu.Lock()

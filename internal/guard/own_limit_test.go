@@ -42,6 +42,21 @@ func TestADaemonThatLowersItsLimitIsNobodysWhenItsGuardIsDead(t *testing.T) {
 	wantRunning(t, daemon)
 }
 
+// There is no other item whose it could be.
+func TestADaemonThatLowersItsLimitKeepsTheOnlyItemOfItsDeadGuard(t *testing.T) {
+	o := startTold(t)
+	o.tell("exec a echo $PPID > %s/guard; %s & wait", o.dir,
+		o.asRoot("setsid "+lowersItsLimit, "exec sleep 1000"))
+	daemon := o.root()
+	must(t, syscall.Kill(pids(t, filepath.Join(o.dir, "guard"), 1)[0], syscall.SIGKILL))
+	o.silent(5 * time.Second)
+	b := o.sleeps("b") // by the next guard process
+	wantRunning(t, daemon)
+	o.ends(daemon)
+	o.hears("a ended: ")
+	wantRunning(t, b)
+}
+
 func TestAHelperThatLowersItsLimitOutlivesAnotherCommand(t *testing.T) {
 	f := start(t, guard.Config{NoCgroups: true, StopTimeout: 200 * time.Millisecond})
 	_ = f.exec(t.Context(), guard.Spec{Name: "a", Command: fmt.Sprintf(
