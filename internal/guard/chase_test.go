@@ -144,17 +144,17 @@ func TestASweepIsDoneWhenItMeetsNothingNew(t *testing.T) {
 	var s sweep
 	token := newToken()
 	sweeps := func() {
-		s.begin(token, []uint64{1})
+		s.begin(token, []uint64{1}, func(int, uint64) bool { return false })
 		testkit.Eventually(t, "the end of the sweep", func() bool { return !s.busy.Load() })
 	}
 	for range 3 {
 		_ = leftover(t, token, 1)
-		if sweeps(); s.isDone(1) {
+		if sweeps(); s.result().allOf(1, nil) {
 			t.Fatal("it is done although it has met a process that had no SIGKILL yet")
 		}
 	}
-	testkit.Eventually(t, "a whole round without", func() bool { sweeps(); return s.isDone(1) })
-	if s.forget(1); s.isDone(1) {
+	testkit.Eventually(t, "a whole round without", func() bool { sweeps(); return s.result().allOf(1, nil) })
+	if s.forget(1); s.result().allOf(1, nil) {
 		t.Error("it is kept of a command that has ended")
 	}
 }

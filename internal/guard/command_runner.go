@@ -78,6 +78,7 @@ type run struct {
 	killAt     time.Time // when stopping
 	killed     bool
 	told       bool      // that SIGKILL was sent to all of it
+	known      bool      // what else runs on this host is known, or about to be: see sweep.begin
 	sweepAt    time.Time // when to look for it everywhere, if it was killed and does not end
 	sweepPause time.Duration
 	termed     map[int]bool // processes outside the group that were asked to stop
@@ -86,7 +87,8 @@ type run struct {
 
 func newCommandRunner(token string, emit func(event)) *commandRunner {
 	return &commandRunner{token: token, emit: emit, lease: &lease{}, runs: map[uint64]*run{},
-		leaders: map[int]*run{}, unknown: map[int][]uint64{}, send: syscall.Kill}
+		leaders: map[int]*run{}, unknown: map[int][]uint64{}, send: syscall.Kill,
+		sweep: sweep{ended: make(chan struct{}, 1)}}
 }
 
 // loop returns when cmds is closed and every command is gone.
@@ -116,6 +118,8 @@ func (cr *commandRunner) loop(cmds <-chan command) {
 			}
 			cr.do(c)
 		case <-died:
+			cr.stood.note(asleep, next, time.Now())
+		case <-cr.sweep.ended:
 			cr.stood.note(asleep, next, time.Now())
 		case <-timer.C:
 			cr.stood.note(asleep, next, time.Now())
@@ -254,7 +258,8 @@ func (cr *commandRunner) stop(r *run, why Reason) {
 
 func (cr *commandRunner) kill(r *run) {
 	if !r.killed {
-		r.killed, r.sweepAt, r.sweepPause = true, time.Now().Add(sweepAfter), sweepAfter
+		after := min(sweepAfter, r.lease.killLead()/16)
+		r.killed, r.sweepAt, r.sweepPause = true, time.Now().Add(after), sweepAfter
 	}
 	if r.confined {
 		cr.cgroups.kill(r.id)
@@ -308,11 +313,14 @@ func (cr *commandRunner) enforce() {
 	}
 	now, leases := time.Now(), leaseStates()
 	var undead []uint64
+	unknown := false
 	for _, r := range cr.runs {
 		lease := leases(r.lease)
 		switch {
 		case !lease.held:
 			cr.stop(r, LeaseEnded)
+			unknown = unknown || !r.known
+			r.known = true
 		case cr.closing:
 			cr.stop(r, Stopped)
 		}
@@ -321,12 +329,36 @@ func (cr *commandRunner) enforce() {
 		}
 		if r.killed && !now.Before(r.sweepAt) {
 			undead = append(undead, r.id)
+		}
+	}
+	switch {
+	case len(undead) > 0 && cr.sweep.begin(cr.token, undead, cr.reached()):
+		for _, id := range undead {
+			r := cr.runs[id]
 			r.sweepAt = now.Add(r.sweepPause)
 			r.sweepPause = min(2*r.sweepPause, mostSweepPause)
 		}
+	case unknown:
+		cr.sweep.begin(cr.token, nil, nil)
 	}
-	if len(undead) > 0 {
-		cr.sweep.begin(cr.token, undead)
+}
+
+// reached returns what tells whether a process of a command had its SIGKILL before now, with its
+// group or cgroup. It may be called from any goroutine.
+func (cr *commandRunner) reached() func(pid int, id uint64) bool {
+	groups := map[uint64]int{}
+	for id, r := range cr.runs {
+		if r.killed && !r.groupGone {
+			groups[id] = r.pgid
+		}
+	}
+	cgroups := cr.cgroups
+	return func(pid int, id uint64) bool {
+		if group, err := syscall.Getpgid(pid); err == nil && group == groups[id] {
+			return true
+		}
+		of, ok := cgroups.command(pid)
+		return ok && of == id
 	}
 }
 
@@ -336,10 +368,11 @@ func (cr *commandRunner) settleEnded() {
 	if len(ending) == 0 {
 		return
 	}
-	left, blind := cr.chaseStrays()
+	swept := cr.sweep.result()
+	left, strays, blind := cr.chaseStrays()
 	for _, id := range ending {
 		r := cr.runs[id]
-		if r.killed && !r.told && !blind && cr.sweep.isDone(id) {
+		if r.killed && !r.told && !blind && swept.allOf(id, strays[id]) {
 			r.told = true
 			cr.emit(event{Kind: evKilled, ID: id})
 		}
@@ -371,107 +404,6 @@ func (cr *commandRunner) settleEnded() {
 	}
 }
 
-// ending lists the commands whose leader has ended, or should have, for it was killed. Other
-// processes of them may still run.
-func (cr *commandRunner) ending() []uint64 {
-	var ids []uint64
-	for id, r := range cr.runs {
-		if r.leaderGone || r.killed {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// confinedLeft stops what is left in the cgroup of a run that is ending, and tells whether anything
-// was.
-func (cr *commandRunner) confinedLeft(r *run) bool {
-	if !r.confined {
-		return false
-	}
-	pids, any := cr.cgroups.members(r.id)
-	if !any {
-		return false
-	}
-	if r.killed {
-		cr.cgroups.kill(r.id) // again: someone may have come in from outside since
-		return true
-	}
-	for _, pid := range pids {
-		if pgid, err := syscall.Getpgid(pid); err != nil || pgid == r.pgid && !r.groupGone ||
-			r.termed[pid] {
-			continue // dead, or told already
-		}
-		r.termed[pid] = true
-		signalExactly(pid, syscall.SIGTERM, func() bool {
-			id, ok := cr.cgroups.command(pid)
-			return ok && id == r.id
-		})
-	}
-	return true
-}
-
-// chaseStrays stops the processes that left their group and then lost their parent: they are ours.
-// It returns the runs that still have some. One that cannot be told to belong to a running command
-// is killed. blind: there may be more.
-func (cr *commandRunner) chaseStrays() (left map[uint64]bool, blind bool) {
-	left = map[uint64]bool{}
-	groups := map[int]bool{}
-	for _, r := range cr.runs {
-		groups[r.pgid] = groups[r.pgid] || !r.groupGone
-	}
-	all, err := children()
-	blind = err != nil
-	for _, pid := range all {
-		if cr.leaders[pid] != nil {
-			continue
-		}
-		if pgid, err := syscall.Getpgid(pid); err != nil || groups[pgid] {
-			continue // dead, or reached with its group
-		}
-		if id, ok := cr.cgroups.command(pid); ok && cr.runs[id] != nil {
-			// dead, perhaps, and to be reaped first; the living ones are confinedLeft's
-			left[id] = left[id] || cr.runs[id].leaderGone
-			continue
-		}
-		id, _, err := commandOf(pid, cr.token)
-		if err != nil {
-			blind = true
-			continue
-		}
-		r := cr.runs[id]
-		switch {
-		case id != 0 && r == nil: // its command was seen to be gone: no other one's
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		case id == 0:
-			if _, seen := cr.unknown[pid]; !seen {
-				cr.unknown[pid] = cr.ending()
-			}
-			for _, id := range cr.unknown[pid] {
-				left[id] = true
-			}
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		case !r.leaderGone && !r.killed:
-			// Its command runs: it may keep its helpers.
-		case r.killed:
-			left[id] = true
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		default:
-			left[id] = true
-			if !r.termed[pid] {
-				r.termed[pid] = true
-				_ = syscall.Kill(pid, syscall.SIGTERM)
-			}
-		}
-	}
-	if blind { // what could not be looked at may be anybody's
-		for _, id := range cr.ending() {
-			left[id] = true
-		}
-	}
-	return left, blind
-}
-
 // nextLook is when the clocks and the groups have to be looked at again.
 func (cr *commandRunner) nextLook() time.Duration {
 	if len(cr.runs) == 0 {
@@ -489,6 +421,7 @@ func (cr *commandRunner) nextLook() time.Duration {
 			next = min(next, groupCheck)
 		}
 		switch {
+		case r.killed && cr.sweep.busy.Load(): // its end is told
 		case r.killed:
 			next = min(next, r.sweepAt.Sub(now))
 		case r.reason != "":

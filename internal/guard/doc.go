@@ -23,13 +23,15 @@
 //     owner kills the rest, ends every running Exec with ErrLost once that is gone, and Run
 //     returns. Where something does not die, 3 s later the Execs end that it cannot belong to, and
 //     Run returns: the others end during later ones, each when nothing of its command is left. If
-//     it may belong to any of several, no Exec ends, and Run fails with ErrStuck after 45 s; but not
-//     while the owner, or its host, has no descriptor or memory left to look for the rest. What has
-//     become the owner's child (Config.Adopt) is found and killed without. Run fails so, too, when
-//     an Exec waits and no guard process could be started for 45 s.
+//     it may belong to any of several, no Exec ends, and Run fails with ErrStuck after 45 s; but
+//     not while the owner, or its host, has no descriptor or memory left to look for the rest. What
+//     has become the owner's child (Config.Adopt) is found and killed without. Run fails so, too,
+//     when an Exec waits and no guard process could be started for 45 s.
 //  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute
 //     until it has started), when the lease is about to end with work running that it has not
-//     killed, or when Kill has waited in vain. What was killed and does not die costs it nothing.
+//     killed, or when Kill has waited in vain. What was killed and does not die costs it nothing,
+//     if it can look at what has begun on its host since SIGTERM, and at the number of each other
+//     process, in a twentieth of the margin.
 //  7. A clean end of Run leaves no guard process, no zombie and no goroutine.
 //  8. What a dead guard and its dead owner left together is killed when the next guard process
 //     starts on the host, in the same process namespace, and has the right to see it. What has

@@ -229,7 +229,7 @@ func (l *locker) evict() {
 		return
 	}
 	if pid := frozen(tokens[0]); pid != 0 && tokenDead(owner) {
-		signalExactly(pid, syscall.SIGKILL, func() bool { return frozen(tokens[0]) == pid })
+		_ = signalExactly(pid, syscall.SIGKILL, func() bool { return frozen(tokens[0]) == pid })
 		l.evicted = pid
 	}
 }

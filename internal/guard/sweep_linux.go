@@ -7,24 +7,34 @@ import (
 	"github.com/coordd/coordd/internal/proc"
 )
 
-// killCommands kills all that is left of commands of the guard with that token, one round, and
-// tells met of each process. It returns whether the round was whole: what it could not look at is
-// left for the next one.
-func killCommands(all *census, token string, ids []uint64,
-	met func(pid int, began, id uint64)) (whole bool) {
-	blind := false
-	whole, err := all.round(func(s proc.Stat) {
-		if s.PID == os.Getpid() {
+// round looks once at all processes that are not known to be foreign, and tells met of each one of
+// the commands with those ids, of the guard with that token. It kills none but by kill. The error
+// says that there was something that it could not look at: that is left for the next one.
+func (s *sweep) round(token string, ids []uint64,
+	met func(pid int, began, id uint64, kill func() error)) (whole bool, blind error) {
+	foreign := map[int]uint64{}
+	whole, err := s.all.round(func(p proc.Stat) {
+		if p.PID == os.Getpid() {
 			return
 		}
-		id, _, err := commandOf(s.PID, token)
-		if err != nil {
-			blind = true
+		if began, ok := s.foreign[p.PID]; ok && began == p.Start {
+			foreign[p.PID] = p.Start
+			return
+		}
+		id, ours, err := commandOf(p.PID, token)
+		switch {
+		case err != nil:
+			blind = err
+		case !ours:
+			foreign[p.PID] = p.Start
 		}
 		if slices.Contains(ids, id) {
-			met(s.PID, s.Start, id)
-			killExactly(s)
+			met(p.PID, p.Start, id, func() error { return killExactly(p) })
 		}
 	})
-	return whole && err == nil && !blind
+	s.foreign = foreign
+	if err != nil {
+		blind = err
+	}
+	return whole, blind
 }

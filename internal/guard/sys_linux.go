@@ -293,7 +293,7 @@ func killMarked(all *census, claims func(token string) claim, tokens []string,
 			}
 			count(what, 1)
 			found[s.PID] = true
-			killExactly(s)
+			_ = killExactly(s) // the next round sees
 		})
 		switch {
 		case err != nil && !cannotLook(err):
@@ -333,24 +333,26 @@ const roundsWithout = 2
 const roundsPassing = 50
 
 // killExactly kills the process that was looked at, and no other that has its number since.
-func killExactly(seen proc.Stat) {
-	signalExactly(seen.PID, syscall.SIGKILL, func() bool {
+func killExactly(seen proc.Stat) error {
+	return signalExactly(seen.PID, syscall.SIGKILL, func() bool {
 		now, err := readStat(seen.PID)
 		return err == nil && now.Start == seen.Start
 	})
 }
 
 // signalExactly sends to pid if it still is what still says, without a moment in which the id could
-// pass to another process: the handle is taken first.
-func signalExactly(pid int, sig syscall.Signal, still func() bool) {
+// pass to another process: the handle is taken first. The error is that of the signal: it is gone
+// already, or not ours to signal.
+func signalExactly(pid int, sig syscall.Signal, still func() bool) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {
-		return
+		return err
 	}
 	defer p.Release()
-	if still() {
-		_ = p.Signal(sig) // gone already, or not ours to signal: the caller looks again
+	if !still() {
+		return os.ErrProcessDone
 	}
+	return p.Signal(sig)
 }
 
 // killLeftovers kills what a dead guard left, one round, and adds those seen alive to left, each
@@ -379,7 +381,7 @@ func killLeftovers(all *census, guardPID int, token string, _ map[int]uint64, le
 		if ours || s.Session == session {
 			found = true
 			left.add(s.PID, id)
-			killExactly(s)
+			_ = killExactly(s) // the next round sees
 		}
 	})
 	if cannotLook(err) {

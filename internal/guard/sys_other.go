@@ -26,10 +26,11 @@ func adoptOrphans() error              { return nil }
 func killAdopted(int, func(int)) error { return nil }
 
 // signalExactly sends to pid if it is still what still says.
-func signalExactly(pid int, sig syscall.Signal, still func() bool) {
-	if still() {
-		_ = syscall.Kill(pid, sig)
+func signalExactly(pid int, sig syscall.Signal, still func() bool) error {
+	if !still() {
+		return os.ErrProcessDone
 	}
+	return syscall.Kill(pid, sig)
 }
 
 // payloadFile returns a file that reads as data and has no name any more.
@@ -75,7 +76,9 @@ func killMarked(*census, func(string) claim, []string, time.Duration) (
 	return 0, false, nil
 }
 
-func killCommands(*census, string, []uint64, func(int, uint64, uint64)) bool { return false }
+func (*sweep) round(string, []uint64, func(int, uint64, uint64, func() error)) (bool, error) {
+	return false, errors.ErrUnsupported
+}
 
 func setLimit(string) {}
 
