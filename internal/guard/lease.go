@@ -34,8 +34,11 @@ func makeLease(until time.Time, margin time.Duration) lease {
 // host's clock may be slow by the rest: so it is a share of the margin.
 func (l lease) killLead() time.Duration { return l.Margin / 4 }
 
-// late tells whether the time by which all work should be gone has passed.
-func (l lease) late() bool { return l.Boot != 0 && l.untilKill() < -l.killLead()/4 }
+// untilLate is the time until SIGKILL should have ended all work.
+func (l lease) untilLate() time.Duration { return l.untilKill() + l.killLead()/4 }
+
+// lookEvery is how often its owner looks for work that is late.
+func (l lease) lookEvery() time.Duration { return min(watchEvery, l.Margin/20) }
 
 // left is the time until the lease ends, by the clock that says less. Not defined for no lease.
 func (l lease) left() time.Duration {

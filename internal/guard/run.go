@@ -228,18 +228,24 @@ func (g *Guard) unpublish(l *link) {
 }
 
 // overdue reports whether commands run that the guard has not killed although the time is over by
-// which it must have, with a quarter of what was left for that to take effect gone as well. One
-// that was killed and does not die is no fault of the guard's: it goes on with it, and another one
-// could do no more.
-func (g *Guard) overdue(l *link) bool {
+// which it must have, with a quarter of what was left for that to take effect gone as well; and
+// when to look again. One that was killed and does not die is no fault of the guard's: it goes on
+// with it, and another one could do no more.
+func (g *Guard) overdue(l *link) (late bool, again time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	again = watchEvery
 	for lease := range l.unkilled() {
-		if lease.late() {
-			return true
+		if lease.Boot == 0 {
+			continue
 		}
+		next := lease.untilLate() + time.Millisecond
+		if next <= 0 {
+			late, next = true, lease.lookEvery()
+		}
+		again = min(again, next)
 	}
-	return false
+	return late, again
 }
 
 // awaitsLock tells whether nothing may start because the guard process does not hold the lock that
@@ -282,6 +288,8 @@ func (w *watch) until(ctx context.Context) error {
 	w.looked = time.Now()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	work, due := time.NewTimer(watchEvery), time.Now().Add(watchEvery)
+	defer work.Stop()
 	stop, stopping := ctx.Done(), false
 	var killAt <-chan time.Time
 	var cause error
@@ -352,10 +360,20 @@ func (w *watch) until(ctx context.Context) error {
 			w.kill()
 		case <-tick.C:
 			n++
-			now := time.Now()
-			w.stood.note(w.looked, watchEvery, now)
-			w.looked = now
+			w.wakes()
 			if err := w.look(n); err != nil {
+				cause = err
+				w.kill()
+			}
+		case <-work.C:
+			w.wakes()
+			again, err := w.lookAtWork()
+			if w.looked.Sub(due) > watchEvery {
+				again = watchEvery // it stood still: the news of the end may still be in the pipe
+			}
+			work.Reset(again)
+			due = w.looked.Add(again)
+			if err != nil {
 				cause = err
 				w.kill()
 			}
@@ -363,20 +381,33 @@ func (w *watch) until(ctx context.Context) error {
 	}
 }
 
-// look finds out whether the guard process still does its work.
-func (w *watch) look(n int) error {
-	// Two looks in a row: after a freeze the news of the end may still be in the pipe.
-	if w.late++; !w.g.overdue(w.l) {
+// wakes notes whether this process stood still.
+func (w *watch) wakes() {
+	now := time.Now()
+	w.stood.note(w.looked, watchEvery, now)
+	w.looked = now
+}
+
+// lookAtWork finds out whether the guard process has stopped the work in time, and when to look
+// again. It takes two looks in a row: the news of the end may still be in the pipe.
+func (w *watch) lookAtWork() (again time.Duration, _ error) {
+	late, again := w.g.overdue(w.l)
+	if w.late++; !late {
 		w.late = 0
 	}
-	if w.late >= 2 {
-		// A guard process that goes on while this one stands still ends the work with the lease.
-		// This one stood still too, and has not had its turn yet.
-		if !w.stood.to.IsZero() && w.looked.Sub(w.stood.to) < standLimit {
-			w.both = w.stood
-		}
-		return errors.New("it has not stopped the work in time for the end of the lease")
+	if w.late < 2 {
+		return again, nil
 	}
+	// A guard process that goes on while this one stands still ends the work with the lease. This
+	// one stood still too, and has not had its turn yet.
+	if !w.stood.to.IsZero() && w.looked.Sub(w.stood.to) < standLimit {
+		w.both = w.stood
+	}
+	return again, errors.New("it has not stopped the work in time for the end of the lease")
+}
+
+// look finds out whether the guard process still answers, and has its lock.
+func (w *watch) look(n int) error {
 	// By looks and not by time: see pingEvery.
 	if w.unlocked++; w.token == "" || !w.g.awaitsLock(w.l) {
 		w.unlocked = 0

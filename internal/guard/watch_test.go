@@ -23,11 +23,28 @@ func testWatch() *watch {
 	return w
 }
 
+// mortalWatch is that of a guard process that dies when it is killed.
+func mortalWatch() *watch {
+	exited := make(chan struct{})
+	return &watch{g: New(Config{}), exited: exited, cmd: &exec.Cmd{Process: &os.Process{}},
+		l: newLink(nil, nil, sync.OnceFunc(func() { close(exited) }))}
+}
+
 // starts has the guard process start a command.
 func starts(w *watch) *job {
 	j := w.l.start(command{Kind: cmdStart}, w.g.lease)
 	w.l.take(event{Kind: evStarted, ID: j.id, PID: int(j.id)})
 	return j
+}
+
+// looksUntilLate is how many looks it takes to give the guard process up for its work. 0: it is kept.
+func looksUntilLate(w *watch) int {
+	for n := range 10 {
+		if _, err := w.lookAtWork(); err != nil {
+			return n + 1
+		}
+	}
+	return 0
 }
 
 // On a host that is so busy, one that is killed for it and started again would never come up.
@@ -65,9 +82,7 @@ func TestAGuardThatWasSlowToStartHasTimeToAnswer(t *testing.T) {
 // It runs nothing yet, and may not hear its owner before its look for leftovers is over.
 func TestAGuardThatIsSlowToStartIsNotWaitedForAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		exited := make(chan struct{})
-		w := &watch{g: New(Config{}), exited: exited, cmd: &exec.Cmd{Process: &os.Process{}},
-			l: newLink(nil, nil, sync.OnceFunc(func() { close(exited) }))}
+		w := mortalWatch()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		begun := time.Now()
@@ -130,15 +145,32 @@ func TestAGuardThatStartsAndEndsCommandsIsKept(t *testing.T) {
 func TestWorkPastTheLeaseIsSeenTwiceBeforeTheGuardIsGivenUp(t *testing.T) {
 	w := testWatch()
 	w.g.Lease("s1", time.Now(), 0)
-	if err := w.look(1); err != nil {
-		t.Errorf("with nothing running: %v", err)
+	if n := looksUntilLate(w); n != 0 {
+		t.Errorf("given up at look %d with nothing running", n)
 	}
 	starts(w)
-	if err := w.look(2); err != nil {
-		t.Errorf("at the first look: %v", err)
+	if n := looksUntilLate(w); n != 2 {
+		t.Errorf("given up at look %d, want the second one", n)
 	}
-	if w.look(3) == nil {
-		t.Error("kept at the second look")
+}
+
+// With the least margin there are 37 ms between work that is late and the end of the lease.
+func TestAGuardIsGivenUpBeforeTheEndOfTheLease(t *testing.T) {
+	for _, margin := range []time.Duration{MinMargin, time.Second, 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := mortalWatch()
+			w.hello(event{Kind: evHello, Token: "test"})
+			until := time.Now().Add(6 * time.Second)
+			w.g.Lease("s1", until, margin)
+			starts(w)
+			if err := w.until(t.Context()); err == nil {
+				t.Error("no cause is given")
+			}
+			if left := time.Until(until); left < margin/8 || left > margin/5 {
+				t.Errorf("margin %v: it is given up %v before the end, want %v to %v", margin, left,
+					margin/8, margin/5)
+			}
+		})
 	}
 }
 
@@ -149,13 +181,11 @@ func TestAGuardIsKeptThatHasKilledWhatDoesNotDie(t *testing.T) {
 	w.g.Lease("s1", time.Now(), 0)
 	w.l.take(event{Kind: evKilled, ID: starts(w).id})
 	w.g.Lease("s2", time.Now(), 0)
-	for n := range pingEvery - 1 {
-		if err := w.look(n + 1); err != nil {
-			t.Fatal(err)
-		}
+	if looksUntilLate(w) != 0 {
+		t.Fatal("it is given up")
 	}
 	starts(w)
-	if _, err := w.look(1), w.look(2); err == nil {
+	if looksUntilLate(w) == 0 {
 		t.Error("kept although it has not killed another one")
 	}
 }
@@ -183,9 +213,8 @@ func TestACommandThatTheGuardWasToldToStartCountsAsRunning(t *testing.T) {
 				w.l.take(event{Kind: evStarted, ID: j.id, PID: 1})
 			}
 			w.g.Lease("s1", time.Now().Add(c.then-time.Hour), 0)
-			_, err := w.look(1), w.look(2)
-			if fails := err != nil; fails != c.fails {
-				t.Errorf("given up for it: %v (%v), want %v", fails, err, c.fails)
+			if fails := looksUntilLate(w) != 0; fails != c.fails {
+				t.Errorf("given up for it: %v, want %v", fails, c.fails)
 			}
 		})
 	}
@@ -198,14 +227,12 @@ func TestWorkUnderALeaseIsLateWithThatLease(t *testing.T) {
 		w.g.Lease(fmt.Sprint("s", n), until, 0)
 		starts(w)
 	}
-	if _, err := w.look(1), w.look(2); err == nil {
+	if looksUntilLate(w) == 0 {
 		t.Error("kept although the work of the first session runs on")
 	}
 	w.l.take(event{Kind: evExited, ID: 1})
-	for n := range pingEvery - 1 {
-		if err := w.look(n + 1); err != nil {
-			t.Fatal(err)
-		}
+	if looksUntilLate(w) != 0 {
+		t.Error("given up for the work of a session that lasts")
 	}
 }
 
