@@ -115,7 +115,8 @@ func TestNobodyGivesUpWhileHeCannotLook(t *testing.T) {
 // A round may miss a process that another one passes its work on to.
 func TestAnItemThatIsChasedEndsWhenTwoRoundsMeetNothingOfIt(t *testing.T) {
 	w := deadWatch(t)
-	one, two := w.l.start(command{Kind: cmdStart}, w.g.lease), w.l.start(command{Kind: cmdStart}, w.g.lease)
+	start := command{Kind: cmdStart}
+	one, two := w.l.start(start, w.g.lease), w.l.start(start, w.g.lease)
 	w.left = map[uint64]bool{one.id: true, two.id: true}
 	w.g.leave(w)
 	for round := range 2 {
@@ -153,7 +154,10 @@ func TestASweepIsDoneWhenItMeetsNothingNew(t *testing.T) {
 			t.Fatal("it is done although it has met a process that had no SIGKILL yet")
 		}
 	}
-	testkit.Eventually(t, "a whole round without", func() bool { sweeps(); return s.result().allOf(1, nil) })
+	testkit.Eventually(t, "a whole round without", func() bool {
+		sweeps()
+		return s.result().allOf(1, nil)
+	})
 	if s.forget(1); s.result().allOf(1, nil) {
 		t.Error("it is kept of a command that has ended")
 	}

@@ -42,7 +42,8 @@ func FuzzEvents(f *testing.F) {
 			w.Write(data)
 		}()
 		l := newLink(w, r, nil)
-		jobs := []*job{l.start(command{Kind: cmdStart}, &lease{}), l.start(command{Kind: cmdStart}, &lease{})}
+		start := command{Kind: cmdStart}
+		jobs := []*job{l.start(start, &lease{}), l.start(start, &lease{})}
 		l.read()
 		r.Close() // lets the writer go if not everything was read
 		l.fail(nil, stand{}, nil)

@@ -46,7 +46,8 @@ func (cr *commandRunner) confinedLeft(r *run) bool {
 
 // chaseStrays stops the processes that left their group and then lost their parent: they are ours.
 // It returns the runs that still have some, and those of a run that was killed, as far as they are
-// known. One that cannot be told to belong to a running command is killed. blind: there may be more.
+// known. One that cannot be told to belong to a running command is killed. blind: there may be
+// more.
 func (cr *commandRunner) chaseStrays() (left map[uint64]bool, killed map[uint64][]int, blind bool) {
 	left, killed = map[uint64]bool{}, map[uint64][]int{}
 	groups := map[int]bool{}

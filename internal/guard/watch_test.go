@@ -37,7 +37,8 @@ func starts(w *watch) *job {
 	return j
 }
 
-// looksUntilLate is how many looks it takes to give the guard process up for its work. 0: it is kept.
+// looksUntilLate is how many looks it takes to give the guard process up for its work. 0: it is
+// kept.
 func looksUntilLate(w *watch) int {
 	for n := range 10 {
 		if _, err := w.lookAtWork(); err != nil {
