@@ -25,9 +25,6 @@ const leftCheck = time.Second
 // errPassing says that a round of the census was not whole.
 var errPassing = errors.New("processes end before they can be looked at")
 
-// passes tells whether what kept a look from being whole may be otherwise soon.
-func passes(blind error) bool { return cannotLook(blind) || errors.Is(blind, errPassing) }
-
 // remains are the processes that a dead guard process has left, each with its command. 0: it may be
 // any of them.
 type remains map[int]uint64
@@ -57,14 +54,17 @@ func (w *watch) clearAway() error {
 	pause := time.Millisecond
 	warned := false
 	rounds := 0
-	for begin := time.Now(); ; time.Sleep(pause) {
+	begin := time.Now()
+	for could := begin; ; time.Sleep(pause) { // could: when there was nothing to look with last
 		left, blind := w.round(0)
-		rounds++
+		if rounds++; cannotLook(blind) {
+			could = time.Now()
+		}
 		ids, known := left.commands()
-		if only := w.l.ids(); len(only) <= 1 {
+		if only := w.l.ids(); !known && len(only) <= 1 {
 			ids, known = only, true // there is nobody else whose it could be
 		}
-		waited := time.Since(begin)
+		waited, stuck := time.Since(begin), time.Since(could) > w.g.stuckAfter
 		switch {
 		case len(left) == 0 && blind == nil:
 			w.l.fail(w.cause, w.both, nil)
@@ -77,9 +77,9 @@ func (w *watch) clearAway() error {
 			w.left = ids
 			w.g.leave(w)
 			return nil
-		case waited > w.g.stuckAfter && blind != nil && !passes(blind):
+		case stuck && blind != nil && !errors.Is(blind, errPassing):
 			return fmt.Errorf("what the guard process left cannot be looked for: %w", blind)
-		case waited > w.g.stuckAfter && blind == nil:
+		case stuck && blind == nil:
 			return fmt.Errorf("processes %v, which the guard process left, do not die, and may be "+
 				"any item's", left.pids())
 		case warned:
