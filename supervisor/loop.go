@@ -366,7 +366,7 @@ func (l *loop) expire(now time.Time) {
 			)
 			l.deadlines.set(c, now.Add(waited))
 		case c.state == StateBackoff && l.stopping:
-			l.setState(c, StateStopped)
+			l.settle(c, StateStopped)
 		case c.state == StateBackoff:
 			l.setStateAt(c, StateWaiting, now)
 			if l.tree.Strategy == OneForOne {

@@ -91,16 +91,10 @@ type snapshot struct {
 	subs   map[int]*loop
 }
 
-// clone is for the last one, which is handed out more than once.
-func (s snapshot) clone() snapshot {
-	s.report.Children = slices.Clone(s.report.Children)
-	return s
-}
-
 type reportMsg struct{ reply chan snapshot }
 
 func (m reportMsg) apply(l *loop)  { m.reply <- l.snapshot() }
-func (m reportMsg) refuse(l *loop) { m.reply <- l.final.clone() }
+func (m reportMsg) refuse(l *loop) { m.reply <- l.last() }
 
 // report is called from any goroutine: so no loop ever waits for another.
 func (l *loop) report() Report {
@@ -110,13 +104,26 @@ func (l *loop) report() Report {
 		s = <-m.reply
 	} else {
 		<-l.over
-		s = l.final.clone()
+		s = l.last()
 	}
 	r := s.report
 	for i, sub := range s.subs {
 		r.Children[i].Children = sub.report().Children
 	}
 	return r
+}
+
+// last is the snapshot of a loop that is over, with who has ended since.
+func (l *loop) last() snapshot {
+	s, i := l.final, 0
+	s.report.Children = slices.Clone(s.report.Children) // it is handed out more than once
+	for c := l.children.head; c != nil; c = c.next {
+		if r := &s.report.Children[i]; r.State == StateStuck && c.done.isSet() {
+			r.State, r.Since = c.state, time.Unix(0, c.since)
+		}
+		i++
+	}
+	return s
 }
 
 func (l *loop) snapshot() snapshot {

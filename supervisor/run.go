@@ -243,6 +243,7 @@ func (m endedMsg) refuse(l *loop) {
 	if m.r.c.dynamic {
 		l.hub.tally.forget(m.r.c.path, l.path)
 	}
+	m.r.c.endedAfterAll()
 	m.r.c.done.set()
 	l.removals.ring()
 }

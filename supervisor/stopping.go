@@ -209,10 +209,24 @@ func (l *loop) endedLate(r *run) {
 	case !l.stopping && c.dynamic && c.def.Restart == Temporary:
 		l.drop(c)
 	case l.stopping, c.def.Restart == Temporary:
-		l.setState(c, StateStopped)
+		l.setState(c, c.afterStuck())
 	default:
 		l.setState(c, StateWaiting)
 	}
+}
+
+// endedAfterAll says what an abandoned child is that ends when its loop is over: the loop reads
+// neither then, and others do when it is done.
+func (c *child) endedAfterAll() {
+	c.state, c.since = c.afterStuck(), time.Now().UnixNano()
+}
+
+// afterStuck is what a child is that was stuck and is not started again.
+func (c *child) afterStuck() State {
+	if c.extras != nil && (c.extras.after == StateDone || c.extras.after == StateFailed) {
+		return c.extras.after
+	}
+	return StateStopped
 }
 
 // awaitLate waits, when the loop is over, until all that it had to abandon has ended, and that has
