@@ -75,14 +75,20 @@ func (m restartMsg) apply(l *loop) {
 	case c.remove:
 		m.reply <- fmt.Errorf("%w: %s is being removed", ErrUnknown, c.path)
 		return
-	case c.lingers:
-		m.reply <- stuckError(lingering(c.abandoned()))
-		return
+	}
+	if c.lingers {
+		if err := c.stuck(); err != nil {
+			m.reply <- err
+			return
+		}
 	}
 	own := c.mine()
 	own.restarters, own.again = append(own.restarters, m.reply), true
 	l.ask(c, ErrRestarted)
 	switch {
+	case c.lingers:
+		l.deadlines.clear(c)
+		l.startAgain(c)
 	case c.alive() || c.state == StateWaiting:
 	case c.state == StateBackoff && l.tree.Strategy != OneForOne,
 		!c.dynamic && l.next != nil && c.pos >= l.next.pos:
@@ -100,13 +106,17 @@ func (m restartMsg) refuse(l *loop) {
 }
 
 // startAgain starts a child that does not run because someone asked for it, with its group where
-// that is being restarted.
+// that is being restarted. One of which something lingers comes here again when that has ended.
 func (l *loop) startAgain(c *child) {
+	if c.lingers {
+		l.settle(c, StateWaiting)
+		if err := c.stuck(); err != nil {
+			c.answerRestart(err)
+		}
+		return
+	}
 	l.makeReadyAgain(c)
-	switch {
-	case c.lingers:
-		c.answerRestart(stuckError(lingering(c.abandoned())))
-	case !l.rebuilding() || c.pos < l.from:
+	if !l.rebuilding() || c.pos < l.from {
 		l.start(c, time.Now())
 	}
 }

@@ -258,6 +258,9 @@ func (l *loop) startOn() bool {
 		if c.isDue() && !l.start(c, time.Now()) {
 			return false
 		}
+		if c.isDue() {
+			return true // when the end of the one before is told
+		}
 		comes := c.alive() || c.state == StateBackoff || c.extra().again && !c.remove
 		if c.def.Gate && !c.ready && comes {
 			return true
@@ -291,10 +294,14 @@ func (c *child) isDue() bool {
 }
 
 // start runs a new incarnation, but never beside an older one: then it
-// escalates and reports false.
+// escalates and reports false. When the older one has ended, and only that is still to be told, it
+// leaves the child to that.
 func (l *loop) start(c *child, now time.Time) bool {
 	if c.lingers {
-		stuck := stuckError(lingering(c.abandoned()))
+		stuck := c.stuck()
+		if stuck == nil {
+			return true
+		}
 		l.escalate("it cannot restart a child that is still running", false, Cause{
 			Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck, Err: stuck,
 		})
@@ -411,9 +418,10 @@ func (l *loop) drop(c *child) {
 	if c.lingers {
 		c.remove = true
 		l.setState(c, StateStuck)
-		err := stuckError(lingering(c.abandoned()))
-		l.answer(c, err)
-		c.answerRestart(err)
+		if err := c.stuck(); err != nil {
+			l.answer(c, err)
+			c.answerRestart(err)
+		}
 		return
 	}
 	l.setState(c, StateStopped) // leaves the counters in order

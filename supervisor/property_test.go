@@ -162,7 +162,8 @@ func (w *witness) restart(ctx context.Context, name string) (end func()) {
 		err := g.Restart(context.WithoutCancel(ctx), name)
 		var stuck *supervisor.StuckError
 		if err == nil || errors.Is(err, supervisor.ErrStopped) ||
-			errors.Is(err, supervisor.ErrUnknown) || errors.As(err, &stuck) {
+			errors.Is(err, supervisor.ErrUnknown) ||
+			errors.As(err, &stuck) && len(stuck.Children) > 0 {
 			return
 		}
 		if !strings.Contains(err.Error(), "cannot wait for its own end") {
@@ -381,6 +382,9 @@ func (w *witness) checkEnd(err error, byItself bool) {
 
 // checkStuck is for a supervisor that gave up because a child that is to be restarted hangs.
 func (w *witness) checkStuck(path string, err *supervisor.StuckError) {
+	if len(err.Children) == 0 {
+		w.faultf("%s is stuck, and nobody is named", path)
+	}
 	if restart, ok := w.restarts[path]; ok && restart == supervisor.Temporary && !w.gates[path] {
 		w.faultf("%s is temporary, and its tree gave up because it hangs: %v", path, err)
 	}

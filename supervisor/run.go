@@ -245,6 +245,11 @@ func (m endedMsg) refuse(l *loop) {
 	}
 	m.r.c.endedAfterAll()
 	m.r.c.done.set()
+	if own := m.r.c.extras; own != nil {
+		for _, w := range own.waiters {
+			w <- nil
+		}
+	}
 	l.removals.ring()
 }
 

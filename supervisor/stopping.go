@@ -195,6 +195,8 @@ func (l *loop) endedLate(r *run) {
 	after := c.extra().after
 	l.announceLate(r)
 	switch {
+	case c.state == StateWaiting && l.tree.Strategy == OneForOne && !l.stopping:
+		l.start(c, time.Now()) // its backoff was over
 	case c.state != StateStuck: // a tree that waits for its restart
 	case c.remove:
 		l.drop(c)

@@ -69,6 +69,15 @@ func (c *child) abandoned() []*run {
 	return []*run{c.current.Load()}
 }
 
+// stuck names what lingers of a child and runs: nil when all of that has ended, and endedLate, which
+// answers those who wait and lets the child be started, is about to be called.
+func (c *child) stuck() error {
+	if left := lingering(c.abandoned()); len(left) > 0 {
+		return stuckError(left)
+	}
+	return nil
+}
+
 // ran is for how long the run has run by then.
 func (r *run) ran(now time.Time) time.Duration {
 	return time.Duration(r.c.l.at(now) - r.started)
