@@ -109,6 +109,9 @@ func (l *loop) settle(c *child, s State) {
 	l.setState(c, s)
 }
 
+// gateStaysClosed is why a supervisor gives up whose group was stopped too early.
+const gateStaysClosed = "a gated temporary child was stopped before it was ready"
+
 // rejoin readies a child that was stopped with its group for the group's start.
 func (l *loop) rejoin(c *child, cause Cause) {
 	switch {
@@ -118,7 +121,7 @@ func (l *loop) rejoin(c *child, cause Cause) {
 		l.drop(c)
 	case c.def.Gate && !c.ready:
 		l.settle(c, StateStopped)
-		l.escalate("a gated temporary child was stopped before it was ready", false, cause)
+		l.escalate(gateStaysClosed, false, cause)
 	default:
 		l.settle(c, StateStopped)
 	}

@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,5 +203,29 @@ func TestATreeEndsWhenItsLastSignificantChildHasEndedLate(t *testing.T) {
 			t.Error("the tree goes on without its significant child")
 			r.mustEnd(t)
 		}
+	})
+}
+
+func TestAGatedTemporaryChildThatEndsLateBeforeItWasReadyEscalates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		letGo := make(chan struct{})
+		a, z := newActor(&j, "a"), newActor(&j, "z")
+		gate := hanging("gate", letGo)
+		gate.Gate, gate.Restart = true, supervisor.Temporary
+		first := a.child()
+		first.Backoff = every(time.Minute)
+		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll,
+			Children: []supervisor.Child{first, gate, z.child()}})
+		a.now(boom)
+		time.Sleep(10 * time.Second)
+		close(letGo) // before the group starts again
+		time.Sleep(time.Hour)
+		var esc *supervisor.EscalationError
+		if err := r.end(); !errors.As(err, &esc) ||
+			esc.Reason != "a gated temporary child was stopped before it was ready" {
+			t.Errorf("Run returned %v", err)
+		}
+		want(t, j.take(), "+a", "-a")
 	})
 }

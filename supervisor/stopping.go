@@ -212,6 +212,10 @@ func (l *loop) endedLate(r *run) {
 		l.drop(c)
 	case l.stopping, c.def.Restart == Temporary:
 		l.setState(c, c.afterStuck())
+		if !l.stopping && c.def.Gate && !c.ready {
+			l.escalate(gateStaysClosed, false, Cause{Path: c.path, Incarnation: r.incarnation,
+				When: time.Now(), Kind: r.end.kind, Err: r.end.err, canceled: r.end.canceled})
+		}
 	default:
 		l.setState(c, StateWaiting)
 	}
