@@ -80,7 +80,10 @@ func answered(ctx context.Context, verb string, c *child, reply <-chan error) er
 	}
 	s := Stuck{Path: c.path, Stack: noStack}
 	if r := c.current.Load(); r != nil {
-		s.Waited, s.Stack = r.waited(time.Now()), stacksOf([]string{c.id()})[c.id()]
+		s.Waited = r.waited(time.Now())
+		if late, stacks := namer.stacksOf([]*run{r}); len(late) > 0 {
+			s.Stack = stacks[c.id()]
+		}
 	}
 	return fmt.Errorf(
 		"supervisor: %s %s: %w: %w",

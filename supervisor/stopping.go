@@ -135,11 +135,9 @@ func (l *loop) giveUpOn(late []*run) {
 		return
 	}
 	go func() {
-		ids := make([]string, 0, len(late))
-		for _, r := range late {
-			ids = append(ids, r.c.id())
+		if late, stacks := namer.stacksOf(late); len(late) > 0 {
+			l.inbox.post(abandonMsg{late, stacks})
 		}
-		l.inbox.post(abandonMsg{late, stacksOf(ids)})
 	}()
 }
 

@@ -69,8 +69,8 @@ func (c *child) abandoned() []*run {
 	return []*run{c.current.Load()}
 }
 
-// stuck names what lingers of a child and runs: nil when all of that has ended, and endedLate, which
-// answers those who wait and lets the child be started, is about to be called.
+// stuck names what lingers of a child and runs: nil when all of that has ended. endedLate is called
+// at once then, which answers those who wait and lets the child be started.
 func (c *child) stuck() error {
 	if left := lingering(c.abandoned()); len(left) > 0 {
 		return stuckError(left)
@@ -96,7 +96,7 @@ func (r *run) waited(now time.Time) time.Duration {
 const noStack = "no goroutine carries its label: it ended just now, or replaced its pprof labels\n"
 
 // stacksOf finds the stacks of runs, with those inside of them, by their labels.
-// It takes one profile for all: see BenchmarkNameStuck for what that costs.
+// It takes one profile for all: see BenchmarkNameStuck for what that costs, and naming.
 func stacksOf(ids []string) map[string]string {
 	if len(ids) == 0 {
 		return nil
