@@ -23,7 +23,8 @@ type Counters struct {
 	// Total of all children, also of those that are gone.
 	Total Counts `json:"total"`
 	// Children by path, and the root by its name. Who has nothing to count is left out, and so is a
-	// dynamic child that is gone: one that was abandoned is not, until it has ended.
+	// dynamic child that is gone: one that was abandoned is not, until it has ended, and one that
+	// took the name of a static child that was removed counts as that one.
 	Children map[string]Counts `json:"children"`
 	// Removed are the counts of dynamic children that are gone, and of all below them, by the path
 	// of their supervisor. With Children they make the total.
@@ -127,9 +128,12 @@ func (c *Counts) add(o Counts) {
 	c.Abandoned += o.Abandoned
 }
 
+// staysCounted tells whether what counts at the path of a child does so when that is gone.
+func (l *loop) staysCounted(c *child) bool { return !c.dynamic || l.vacant[c.def.Name] }
+
 // forget leaves the counts of a dynamic child out, once it is gone.
 func (l *loop) forget(c *child) {
-	if !c.dynamic {
+	if l.staysCounted(c) {
 		return
 	}
 	if c.extra().counted || c.def.Tree != nil {

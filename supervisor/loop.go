@@ -26,6 +26,7 @@ type loop struct {
 
 	children  list
 	byName    map[string]*child // nil until somebody asks: see named
+	vacant    map[string]bool   // names of static children that were removed; nil: none
 	deadlines deadlines
 	alive     int // goroutines that were not abandoned
 	cooling   int // children in StateBackoff
@@ -433,6 +434,12 @@ func (l *loop) drop(c *child) {
 		l.sweep = c.prev
 	}
 	l.forget(c)
+	if !c.dynamic {
+		if l.vacant == nil {
+			l.vacant = make(map[string]bool)
+		}
+		l.vacant[c.def.Name] = true
+	}
 	l.children.unlink(c)
 	delete(l.byName, c.def.Name)
 	l.answer(c, nil)

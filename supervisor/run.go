@@ -240,7 +240,7 @@ func (m endedMsg) refuse(l *loop) {
 		l.hub.tally.count(m.r.c.path, addPanic)
 	}
 	l.announceLate(m.r)
-	if m.r.c.dynamic {
+	if !l.staysCounted(m.r.c) {
 		l.hub.tally.forget(m.r.c.path, l.path)
 	}
 	m.r.c.endedAfterAll()
