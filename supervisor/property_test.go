@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,8 +23,11 @@ type life struct {
 	run   time.Duration // until it ends by itself; 0: it does not
 	way   int           // how it ends then
 	stop  time.Duration // how long it takes to stop
+	panic bool          // it panics then
 	spawn bool          // starts a dynamic sibling
 	dyn   supervisor.Restart
+	deep  bool   // that one is a tree
+	hangs bool   // that one, or what is inside, is abandoned, and panics then
 	again string // the sibling that it has restarted
 }
 
@@ -86,6 +90,8 @@ func drawLife(t *rapid.T) life {
 		6).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
 	l.dyn = rapid.SampledFrom([]supervisor.Restart{supervisor.Transient,
 		supervisor.Temporary}).Draw(t, "dynamic")
+	l.deep, l.hangs = rapid.Bool().Draw(t, "deep"), rapid.Bool().Draw(t, "hangs")
+	l.panic = rapid.Bool().Draw(t, "panic")
 	l.again = rapid.SampledFrom([]string{"", "", "", "a", "b", "dyn"}).Draw(t, "again")
 	l.stop = rapid.SampledFrom([]time.Duration{0, 0, time.Second, 2 * time.Second,
 		8 * time.Second}).Draw(t, "stop")
@@ -258,11 +264,7 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 		}
 		if l.spawn {
 			dyn := strings.TrimSuffix(path, path[strings.LastIndexByte(path, '/'):]) + "/dyn"
-			_, err := supervisor.Of(ctx).Start(supervisor.Child{Name: "dyn",
-				Restart: l.dyn, StopTimeout: patience,
-				Backoff: every(time.Second),
-				Run: w.actor(dyn, []life{{run: 2 * time.Second, way: 1},
-					{run: time.Second, stop: time.Second}}, nil)})
+			_, err := supervisor.Of(ctx).Start(w.dynamic(dyn, l))
 			if err != nil && !errors.Is(err, supervisor.ErrDuplicate) &&
 				!errors.Is(err, supervisor.ErrStopped) {
 				w.faultf("start of a dynamic child: %v", err)
@@ -294,9 +296,29 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 			}
 			w.stopping(path, later)
 			time.Sleep(l.stop)
+			if l.panic {
+				panic("while it stops")
+			}
 			return errBoom
 		}
 	}
+}
+
+// dynamic is the child at that path which one with such a life starts.
+func (w *witness) dynamic(path string, l life) supervisor.Child {
+	lives := []life{{run: 2 * time.Second, way: 1}, {run: time.Second, stop: time.Second}}
+	if l.hangs {
+		lives = slices.Repeat([]life{{stop: 8 * time.Second, panic: true}}, 5)
+	}
+	c := supervisor.Child{Name: "dyn", Restart: l.dyn, Backoff: every(time.Second)}
+	leaf := supervisor.Child{Name: "leaf", StopTimeout: patience, Backoff: every(time.Second)}
+	if l.deep {
+		leaf.Run = w.actor(path+"/leaf", lives, nil)
+		c.Tree = &supervisor.Tree{Children: []supervisor.Child{leaf}}
+	} else {
+		c.StopTimeout, c.Run = patience, w.actor(path, lives, nil)
+	}
+	return c
 }
 
 // Whatever the children do: no two incarnations of one overlap, they stop in
@@ -395,7 +417,7 @@ func (w *witness) checkCounters(c supervisor.Counters) {
 	var sum supervisor.Counts
 	for path, n := range c.Children {
 		addCounts(&sum, n)
-		if strings.HasSuffix(path, "/dyn") {
+		if strings.Contains(path+"/", "/dyn/") {
 			w.faultf("%s is gone, and has counts: %+v", path, n)
 		}
 	}
