@@ -8,6 +8,7 @@ import (
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/internal/leader"
 	"github.com/coordd/coordd/actors/internal/member"
+	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -115,7 +116,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 			child(b, "membership-keeper", keeper.Run),
 			child(b, "state-publisher", states.Run),
 			child(b, "leader-watcher", member.NewLeaderWatcher(b, c.leaderKey).Run),
-			child(b, "leader-tracker", tracker.Run),
+			takes(child(b, "leader-tracker", tracker.Run)),
 			{Name: "leader-terms", Tree: &supervisor.Tree{
 				Strategy: supervisor.OneForOne,
 				Children: []supervisor.Child{child(b, "term-runner", terms.Run)},
@@ -154,6 +155,13 @@ func termTree(b *actor.Base, c *cells, term uint64) supervisor.Tree {
 
 // actorStops is how long an actor may take to stop: its last call, and some more on a busy machine.
 const actorStops = actor.LastCallTimeout + 1500*time.Millisecond
+
+// takes is a child that waits for the answer to its last take when it is told to stop, and hands
+// over then what it has taken: see [actor.Base.Answered].
+func takes(c supervisor.Child) supervisor.Child {
+	c.StopTimeout += store.DefaultCallTimeout
+	return c
+}
 
 func child(b *actor.Base, name string, run func(context.Context) error) supervisor.Child {
 	return supervisor.Child{Name: name, Run: b.Tracked(run), StopTimeout: actorStops,

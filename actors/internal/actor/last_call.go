@@ -64,3 +64,18 @@ func (b *Base) LastCall(ctx context.Context, do func(context.Context) error) err
 	defer cancel()
 	return do(store.WithOutcomes(call, b.silence.heard))
 }
+
+// Answered makes a request by which an actor takes something. If ctx ends meanwhile, the request is
+// not cut off: it may be carried out all the same, and whoever stops has to know what there is to
+// hand over. It ends by itself after [store.DefaultCallTimeout] at the most, and then counts among
+// the last calls. Where ctx has ended already nothing is sent.
+func (b *Base) Answered(ctx context.Context, do func(context.Context) error) error {
+	if ctx.Err() != nil {
+		return do(ctx)
+	}
+	return do(store.WithOutcomes(context.WithoutCancel(ctx), func(took time.Duration, ok bool) {
+		if ctx.Err() != nil {
+			b.silence.heard(took, ok)
+		}
+	}))
+}

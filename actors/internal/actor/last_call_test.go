@@ -86,6 +86,33 @@ func TestAfterARequestWithoutAnAnswerTheLastCallsWaitForLess(t *testing.T) {
 			t.Errorf("a call whose context ends is waited for for %v", took)
 		}
 		waits("after one that was cut short", actor.LastCallTimeout)
+		time.Sleep(time.Minute)
+
+		// A request that takes something outlasts its context, and counts if that has ended.
+		answered := func(ctx context.Context) (took time.Duration) {
+			began := time.Now()
+			_ = b.Answered(ctx, func(ctx context.Context) error {
+				_, _, _, err := b.Store.Get(ctx, "a-key", store.Consistent)
+				return err
+			})
+			return time.Since(began)
+		}
+		way = transport.Hang
+		if took := answered(context.Background()); took != store.DefaultCallTimeout {
+			t.Errorf("its answer is waited for for %v", took)
+		}
+		waits("after one that had no answer before the stop", actor.LastCallTimeout)
+		time.Sleep(time.Minute)
+		way = transport.Hang
+		soon, cancel = context.WithTimeout(context.Background(), short)
+		defer cancel()
+		if took := answered(soon); took != store.DefaultCallTimeout {
+			t.Errorf("its answer is waited for for %v beside a stop", took)
+		}
+		waits("after one that had no answer beside a stop", short)
+		if took := answered(soon); took != 0 {
+			t.Errorf("after the stop it took %v", took)
+		}
 	})
 }
 

@@ -26,7 +26,7 @@ type leaderFacts struct {
 	now     time.Time
 	session string
 	lease   bool // it holds, with the margin that stopping takes
-	member  bool // the member is registered under the session
+	member  bool // the member is registered under the session, and not on its way out
 	key     LeaderKey
 	was     messages.Leadership
 	sent    uint64 // the view of the key when the last lock was sent
@@ -62,7 +62,9 @@ func (f leaderFacts) next() (do leaderStep, lost bool) {
 	case k.Found && k.Entry.Session != "" && k.Entry.Session != f.session:
 		return stepFollow, leads
 	case !f.member:
-		return stepVacant, leads // a member whose id may be another's does not campaign
+		// A member whose id may be another's does not campaign, nor one that is about to resign:
+		// others do that stay, or there is none.
+		return stepVacant, leads
 	}
 	return stepCampaign, leads
 }

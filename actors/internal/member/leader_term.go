@@ -62,8 +62,17 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 	}
 	a.sending()
 	a.flags = leader.Flags + 1
-	result, err := a.Store.Txn(ctx, store.CAS(term.Key, next.Encode(), 0, term.ModifyIndex), free,
-		store.Lock(leader.Key, []byte(a.ID), a.flags, s.ID))
+	earlier := a.taking
+	a.taking = messages.Leadership{Role: messages.Leading, Session: s.ID, ClearAt: clearAt}
+	var result store.Result
+	err = a.Answered(ctx, func(ctx context.Context) error {
+		result, err = a.Store.Txn(ctx, store.CAS(term.Key, next.Encode(), 0, term.ModifyIndex),
+			free, store.Lock(leader.Key, []byte(a.ID), a.flags, s.ID))
+		return err
+	})
+	if err != nil && !store.OutcomeUnknown(err) {
+		a.taking = earlier
+	}
 	if err != nil {
 		return messages.Leadership{}, err
 	}

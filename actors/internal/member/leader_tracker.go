@@ -43,6 +43,9 @@ type LeaderTracker struct {
 	// of the last lock sent, or read since: other flags are what makes a lock raise ModifyIndex
 	flags uint64
 
+	// taking is the leadership for which a take was sent, while it is not known whether it was
+	// carried out; its Role is Leading then
+	taking   messages.Leadership
 	handing  messages.Leadership // that is being handed over; its Role is Leading then
 	handedAt time.Time           // when that was begun last
 	// handingPast are the members that are not to take it: see [protocol.Term.Past]
@@ -128,9 +131,10 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 		return a.endHandOver(ctx, s)
 	}
 	now := time.Now()
+	m := a.membership.Get()
 	do, lost := leaderFacts{now: now, session: s.ID, lease: a.Holds(s),
-		member: a.membership.Get().In(s.ID), key: k, was: l, sent: a.view, behind: a.behind,
-		behindAt: a.behindAt}.next()
+		member: m.In(s.ID) && m.Phase != messages.Leaving, key: k, was: l, sent: a.view,
+		behind: a.behind, behindAt: a.behindAt}.next()
 	if lost {
 		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was deleted or taken")
 	}
@@ -178,6 +182,9 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	case stepFollow:
 		// The leadership has found another: should that one go as well, nobody else may be there.
 		a.refused, a.restUntil = time.Time{}, time.Time{}
+		if k.View > a.view { // of after the last take, which will be refused for good
+			a.taking = messages.Leadership{}
+		}
 		a.set(messages.Leadership{Role: messages.Following, Leader: a.nameOf(k.Entry),
 			Session: k.Entry.Session}, "")
 		return time.Time{}, nil
@@ -222,6 +229,11 @@ func (a *LeaderTracker) campaign(ctx context.Context, s messages.Session) (time.
 		return time.Time{}, err
 	}
 	a.Store.Succeeded("leader key")
+	if ctx.Err() != nil { // it is resigned before anything of the term has begun
+		a.taking = l
+		return time.Time{}, nil
+	}
+	a.taking = messages.Leadership{}
 	a.set(l, "")
 	return time.Now(), nil
 }
@@ -237,7 +249,8 @@ func (a *LeaderTracker) sending() {
 // this session was seen to hold it, so that a copy of it that arrives late does nothing, and nobody
 // else's key is taken. A refusal for good means that the term is over. An
 // epoch that is not larger than the one before is none: what was sent in that one would still be
-// accepted.
+// accepted. An epoch that was cut off by a stop would come between the two requests of the
+// resignation.
 func (a *LeaderTracker) raise(ctx context.Context, s messages.Session,
 	l messages.Leadership) error {
 	at := l.Epoch
@@ -246,8 +259,14 @@ func (a *LeaderTracker) raise(ctx context.Context, s messages.Session,
 	}
 	for range 5 {
 		a.sending()
-		result, err := a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), at),
-			store.Lock(a.Keys.Leader(), []byte(a.ID), a.flags, s.ID))
+		var result store.Result
+		err := a.Answered(ctx, func(ctx context.Context) (err error) {
+			held, free := a.whileHeld(ctx, s)
+			defer free()
+			result, err = a.Store.Txn(held, store.CheckIndex(a.Keys.Leader(), at),
+				store.Lock(a.Keys.Leader(), []byte(a.ID), a.flags, s.ID))
+			return err
+		})
 		switch {
 		case err == nil && (result.Index <= at || result.Index == l.Epoch):
 			// it changed nothing; or Consul was restored, and counts anew
@@ -327,23 +346,31 @@ func (a *LeaderTracker) set(l messages.Leadership, why string) {
 	a.out.Set(l)
 }
 
-// resign gives the leadership up when the member stops: by then the term's actors have stopped. A
+// resign gives the leadership up when the member stops: by then the term's actors have stopped. So
+// it does where it is not known whether the member has taken it. A
 // deleted key has no lock-delay, so a successor need not wait. Where the host's lead function was
 // abandoned and still runs, the term key does not say so: the next leader waits for a lease, or
 // until this process is known to be dead.
 func (a *LeaderTracker) resign(ctx context.Context) {
 	l := a.out.Get()
 	past := a.past(l)
-	if a.handing.Role == messages.Leading { // the stop came in between
+	switch { // the stop came in between
+	case a.handing.Role == messages.Leading:
 		l, past = a.handing, a.handingPast
+	case l.Role != messages.Leading && a.taking.Session == a.session.Get().ID:
+		l, past = a.taking, nil
 	}
 	if ctx.Err() == nil || l.Role != messages.Leading {
 		return
 	}
 	a.out.Set(messages.Leadership{Role: messages.Uncertain})
-	if err := a.LastCall(ctx, func(ctx context.Context) error {
+	err := a.LastCall(ctx, func(ctx context.Context) error {
 		return a.Store.Resign(ctx, l.Session, waitLeft(l), a.leads.Load() == 0, past...)
-	}); err != nil {
+	})
+	if errors.Is(err, store.ErrRefused) && l == a.taking {
+		return // it was in vain
+	}
+	if err != nil {
 		a.Log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
 		return
 	}
