@@ -113,7 +113,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 			child(b, "session-renewer", renewer.Run),
 			{Name: "lease-enforcer", Run: lease.Run},
 			child(b, "record-watcher", member.NewRecordWatcher(b, c.record).Run),
-			child(b, "membership-keeper", keeper.Run),
+			takes(child(b, "membership-keeper", keeper.Run)),
 			child(b, "state-publisher", states.Run),
 			child(b, "leader-watcher", member.NewLeaderWatcher(b, c.leaderKey).Run),
 			takes(child(b, "leader-tracker", tracker.Run)),

@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -96,8 +98,11 @@ func (u unanswered) play(t *testing.T, begin func(c *cluster)) {
 	}
 }
 
-// takesLeadership picks the takes of the leadership.
-var takesLeadership = transport.TxnWith(`"Verb":"lock"`, `/leader"`)
+// takesLeadership picks the takes of the leadership, and registersN9 the registrations of n9.
+var (
+	takesLeadership = transport.TxnWith(`"Verb":"lock"`, `/leader"`)
+	registersN9     = transport.TxnWith(`"Verb":"lock"`, `/members/n9"`)
+)
 
 func TestAMemberThatStopsBeforeItsTakeIsAnsweredResigns(t *testing.T) {
 	for name, o := range map[string]option{
@@ -122,10 +127,60 @@ func TestAMemberThatStopsBeforeItsTakeIsAnsweredResigns(t *testing.T) {
 	}
 }
 
+// What the leader has given it meanwhile is free at once.
+func TestAMemberThatStopsBeforeItsRegistrationIsAnsweredSaysGoodbye(t *testing.T) {
+	var all []string
+	unanswered{
+		aimed:   registersN9,
+		options: []option{func(cfg *actors.Config) { cfg.TTL = time.Minute }},
+		answers: 6,
+		stops: func(c *cluster) {
+			all = c.items(38)
+			c.addWork(all[30:]...)
+			testkit.Virtual(time.Second, 10*time.Millisecond, func() bool {
+				return slices.ContainsFunc(all, func(id string) bool { return c.heldBy("n9", id) })
+			})
+		},
+		over: func(c *cluster) bool { return c.runs(all)() },
+	}.play(t, func(c *cluster) { three(c, 30) })
+}
+
+// One of the same id may be inside its lease: what it works on is free when that is over.
+func TestARegistrationThatWasNotAnsweredPassesTheWaitForItsPredecessorOn(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		old := c.members[c.follower()]
+		defer func() {
+			old.cancel()
+			old.net.Thaw()
+			<-old.done
+		}()
+		time.Sleep(10 * time.Second)
+		all, to := c.items(9), c.consul.RoundTripper()
+		old.net.Freeze()
+		c.must(c.store.DestroySession(c.t.Context(), old.c.Session().Get().ID))
+		time.Sleep(10 * time.Millisecond) // a lock-delay
+		aimed := transport.TxnWith(`"Verb":"lock"`, `/members/`+old.id+`"`)
+		way, sent := telling(transport.When(to, aimed, transport.Mute(to)), aimed)
+		c.way = way
+		c.start(old.id)
+		<-sent
+		began := time.Now()
+		c.stop(old.id)
+		lease := old.c.Settings().Lease
+		c.await("the old one has stopped", lease, func() bool { return !c.runs(all)() })
+		c.await("all run", lease, c.runs(all))
+		most := lease + 4*time.Second + old.c.Settings().Formulas().HandOver.Total()
+		if took := time.Since(began); took < lease || took > most {
+			t.Errorf("all run after %v, want %v to %v", took, lease, most)
+		}
+	})
+}
+
 // Nothing comes back from Consul from then on.
 func TestAStopEndsSoonWhileWhatTheMemberTakesIsNotAnswered(t *testing.T) {
 	for name, aimed := range map[string]func(*http.Request) bool{
-		"the leadership": takesLeadership,
+		"the leadership": takesLeadership, "its record": registersN9,
 	} {
 		run(t, func(c *cluster) {
 			c.checkTTL = actors.NoCheck

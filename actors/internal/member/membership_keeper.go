@@ -24,7 +24,9 @@ type MembershipKeeper struct {
 	leave    *messages.Mailbox[LeaveOrder, struct{}]
 	ack      *OwnAck
 
-	view    uint64 // of the record when the last registration began
+	view uint64 // of the record when the last registration began
+	// sent is the registration that was sent, while it is not known whether it was carried out
+	sent    messages.Membership
 	waiting predecessorWait
 }
 
@@ -208,7 +210,17 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 		m.ClearAt, m.Inherited = clearAt, inherited
 		a.out.Set(m)
 	}
-	result, err := a.Store.Txn(ctx, r.ops()...)
+	earlier := a.sent
+	a.sent = messages.Membership{Phase: messages.Registered, Session: s.ID, ClearAt: clearAt,
+		Inherited: inherited}
+	var result store.Result
+	err = a.Answered(ctx, func(ctx context.Context) error {
+		result, err = a.Store.Txn(ctx, r.ops()...)
+		return err
+	})
+	if err != nil && !store.OutcomeUnknown(err) {
+		a.sent = earlier
+	}
 	if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Key == a.ack.joinKey() {
 		return time.Now(), nil // another member came between
 	}
@@ -238,7 +250,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 
 func (a *MembershipKeeper) registered(s messages.Session, index, written uint64, clearAt time.Time,
 	inherited time.Duration) {
-	a.waiting = predecessorWait{}
+	a.waiting, a.sent = predecessorWait{}, messages.Membership{}
 	attrs := []any{"session", s.ID, "index", index}
 	if clearAt.IsZero() {
 		inherited = 0
@@ -332,11 +344,20 @@ func (a *MembershipKeeper) markLeaving(ctx context.Context, _ LeaveOrder) (struc
 // one transaction: nobody waits for a grace. It is the keeper's last act, after
 // the workers have stopped and the leadership is given up.
 //
+// So it does where it is not known whether this member is registered: the leader may have handed it
+// something, and nothing of that was begun.
+//
 // While a predecessor may still be inside its lease the inherited keys stay, and the ack says how
 // much of that is left: whoever comes next, or takes the items over, waits for no more. So they do
 // while work is still running: then the leader's grace covers them.
 func (a *MembershipKeeper) goodbye(ctx context.Context) {
 	m, s := a.out.Get(), a.session.Get()
+	known := m.In(s.ID)
+	if !known {
+		if m = a.sent; !m.ClearAt.IsZero() { // as in register
+			m.ClearAt = actor.Latest(m.ClearAt, time.Now().Add(m.Inherited))
+		}
+	}
 	if ctx.Err() == nil || !m.In(s.ID) {
 		return
 	}
@@ -360,7 +381,7 @@ func (a *MembershipKeeper) goodbye(ctx context.Context) {
 			ack.TTL = max(left, protocol.MinLease)
 		}
 		return a.Store.Pause(ctx, l, ack)
-	}); err != nil {
+	}); err != nil && (known || !errors.Is(err, store.ErrRefused)) {
 		a.Log.Warn("goodbye-failed", "err", err, "then",
 			"its items move when its session is over and the grace has passed")
 	}
