@@ -99,7 +99,8 @@ func (a *Assigner) goneSession(member string, ack protocol.Ack) string {
 	return strings.Join(slices.Sorted(maps.Keys(sessions)), " ")
 }
 
-// noteStep is how often the time waited is noted, in parts of the TTL.
+// noteStep is how often the time waited is noted, in parts of the TTL; and how often a note that
+// stays the same is written anew, in parts of its life.
 const noteStep = 4
 
 // readLeaderState reads what the last leader, or an earlier incarnation of this assigner, has
@@ -180,9 +181,9 @@ func (a *Assigner) noteUntil(away absence) time.Duration {
 // mostNoted keeps the key within what Consul takes.
 const mostNoted = 1000
 
-// note writes the leader state when there is something new to it; it returns when there will be.
-// This leader does not need it for anything, so nothing waits for it and no failure of it concerns
-// anything else.
+// note writes the leader state when there is something new to it, and anew before it is too old as
+// long as it names anybody; it returns when that will be. This leader does not need it for
+// anything, so nothing waits for it, and no failure of it concerns anything else.
 func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	now := time.Now()
 	next := protocol.LeaderState{By: a.session, At: now.UTC(), Life: a.life(),
@@ -194,14 +195,20 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 			again = actor.Earliest(again, away.since.Add(min(most, waits-waits%step+step)))
 		}
 	}
+	names, ages := len(next.Absent) > 0, a.life()/noteStep
 	same := next.Brake == a.noted.Brake && next.Peak == a.noted.Peak &&
 		next.Override == a.noted.Override &&
-		(next.Brake == "" || next.By == a.noted.By)
+		(next.Brake == "" && !names || next.By == a.noted.By)
 	if same && maps.Equal(next.Absent, a.noted.Absent) {
-		return again
+		switch {
+		case !names:
+			return again
+		case !exact && now.Sub(a.noted.At).Abs() < ages:
+			return actor.Earliest(again, a.noted.At.Add(ages))
+		}
 	}
 	if pause := a.notedAt.Add(a.TTL / noteStep / 4); same && !exact && now.Before(pause) {
-		return actor.Earliest(again, pause) // many absences have their steps at different times
+		return actor.Earliest(again, pause) // many have their steps at different times
 	}
 	if now.Before(a.noting.until) && !exact {
 		return actor.Earliest(again, a.noting.until)
@@ -223,6 +230,9 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	}
 	a.noting = aside{}
 	a.noted, a.notedIndex = next, r.Index
+	if names {
+		again = actor.Earliest(again, now.Add(ages))
+	}
 	return again
 }
 
