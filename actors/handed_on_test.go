@@ -6,6 +6,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // How long a vanished member has been waited for passes from leader to leader (see also
@@ -73,6 +74,34 @@ func TestAWaitThatIsOverIsNotedSeldom(t *testing.T) {
 		}
 		if notes < 39 || notes > 40 { // a note lives for a minute
 			t.Errorf("%d notes in 10 minutes", notes)
+		}
+	})
+}
+
+// It was confirmed by the leader before, and by the one after it.
+func TestAWaitIsHandedOnByALeaderThatCannotConfirmIt(t *testing.T) {
+	run(t, func(c *cluster) {
+		const keep = 10 * time.Minute
+		c.addWork(c.items(30)...)
+		c.start("n0")
+		time.Sleep(2 * time.Second)
+		c.start("n1", keeps(keep))
+		c.start("n2")
+		c.await("shared out", time.Minute, c.balanced(30))
+		its, session := c.itemsOf("n1"), c.members["n1"].c.Session().Get().ID
+		c.stop("n1")
+		began := time.Now()
+		time.Sleep(8 * time.Minute)
+		c.members["n2"].net.Via(transport.When(c.consul.RoundTripper(),
+			holding("GET", "session/info/"+session), transport.Always(403, "Permission denied")))
+		c.stop("n0")
+		c.await("n2 leads", time.Minute, func() bool { return c.leader() == "n2" })
+		c.start("n3")
+		time.Sleep(90 * time.Second) // longer than a note lives
+		c.stop("n2")
+		c.await("its items elsewhere", 30*time.Minute, c.runs(its))
+		if took := time.Since(began); took > keep+2*time.Minute {
+			t.Errorf("taken over after %v", took)
 		}
 	})
 }

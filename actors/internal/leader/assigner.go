@@ -109,6 +109,7 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.odd = protocol.StrangeKeys{Log: a.Log}
 	a.ladder = store.NewLadder()
 	a.inherited, a.notedKnown, a.noteFailed, a.noting = false, false, 0, aside{}
+	a.handed = nil
 	a.sentinelAt = 0
 	l := a.leadership.Get()
 	a.epoch, a.session, a.resets = l.Epoch, l.Session, l.Resets

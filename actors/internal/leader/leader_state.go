@@ -149,7 +149,8 @@ func (a *Assigner) inherit(ctx context.Context) error {
 func (a *Assigner) life() time.Duration { return protocol.NoteLife(a.TTL, a.LockDelay) }
 
 // waited is what there is to note: of each absence the time waited so far in whole steps, or to the
-// moment. An absence is noted at once, so that those who look see how long it is waited for.
+// moment. An absence is noted at once, so that those who look see how long it is waited for. What
+// the last leader has noted of one that this leader cannot confirm is passed on as it is.
 func (a *Assigner) waited(now time.Time, exact bool) map[string]protocol.Waited {
 	step, all := a.TTL/noteStep, map[string]protocol.Waited{}
 	for id, away := range a.absent {
@@ -164,6 +165,14 @@ func (a *Assigner) waited(now time.Time, exact bool) map[string]protocol.Waited 
 		if d >= 0 && len(all) < mostNoted {
 			all[id] = protocol.Waited{Ack: away.ack, Session: away.session,
 				Sentinel: away.sentinel, For: d, Of: most}
+		}
+	}
+	members, acks := a.members.Get().Items, a.acks.Get().Items
+	for id, w := range a.handed {
+		_, judged := all[id]
+		away := !members.Has(id) && (acks.Has(id) || len(a.assigned.members[id]) > 0)
+		if away && !judged && len(all) < mostNoted {
+			all[id] = w
 		}
 	}
 	return all
