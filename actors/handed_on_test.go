@@ -1,10 +1,13 @@
 package actors_test
 
 import (
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
@@ -103,5 +106,37 @@ func TestAWaitIsHandedOnByALeaderThatCannotConfirmIt(t *testing.T) {
 		if took := time.Since(began); took > keep+2*time.Minute {
 			t.Errorf("taken over after %v", took)
 		}
+	})
+}
+
+// A stranger has touched the leader key, and the watch that would tell has died in silence.
+func TestALeaderWhoseNotesAreRefusedTakesANewEpoch(t *testing.T) {
+	run(t, func(c *cluster) {
+		k, ctx, to := c.store.Keys(), c.t.Context(), c.consul.RoundTripper()
+		c.addWork(c.items(4)...)
+		var deaf atomic.Bool
+		polls := holding("GET", "/leader?", "index=")
+		c.way = transport.Unheard(to, func(r *http.Request) bool {
+			return deaf.Load() && polls(r)
+		}, transport.Hang)
+		c.start("n0")
+		time.Sleep(2 * time.Second)
+		c.start("n1", keeps(10*time.Minute))
+		c.await("shared out", time.Minute, c.balanced(4))
+		c.stop("n1")
+		time.Sleep(20 * time.Second)
+		deaf.Store(true)
+		e, _, _, err := c.store.Get(ctx, k.Leader(), store.Consistent)
+		c.must(err)
+		_, err = c.store.Txn(ctx, store.Lock(k.Leader(), e.Value, e.Flags+1, e.Session))
+		c.must(err)
+		touched := time.Now()
+		c.await("a note", 10*time.Second, func() bool {
+			e, _, _, err := c.store.Get(ctx, k.LeaderState(), store.Consistent)
+			c.must(err)
+			s, err := protocol.ParseLeaderState(e.Value)
+			c.must(err)
+			return s.At.After(touched)
+		})
 	})
 }

@@ -81,7 +81,11 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	if len(units)+len(groups) > 0 {
 		return time.Now(), nil // what was written is drafted upon at once
 	}
-	next = actor.Earliest(actor.Earliest(actor.Earliest(ask, d.wake), retry), a.note(ctx, false))
+	noted, err := a.note(ctx, false)
+	if err != nil {
+		return time.Time{}, err
+	}
+	next = actor.Earliest(actor.Earliest(actor.Earliest(ask, d.wake), retry), noted)
 	next = actor.Earliest(actor.Earliest(next, d.later), a.events.due(a.Merge))
 	if s.place {
 		a.first = time.Time{}

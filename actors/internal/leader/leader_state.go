@@ -192,8 +192,9 @@ const mostNoted = 1000
 
 // note writes the leader state when there is something new to it, and anew before it is too old as
 // long as it names anybody; it returns when that will be. This leader does not need it for
-// anything, so nothing waits for it, and no failure of it concerns anything else.
-func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
+// anything, so nothing waits for it, and no failure of it concerns anything else. errStale: the
+// leader key has moved on from this epoch.
+func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time, err error) {
 	now := time.Now()
 	next := protocol.LeaderState{By: a.session, At: now.UTC(), Life: a.life(),
 		Brake: a.brakeText, Peak: a.peak, Override: a.spent, Absent: a.waited(now, exact)}
@@ -211,38 +212,41 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time) {
 	if same && maps.Equal(next.Absent, a.noted.Absent) {
 		switch {
 		case !names:
-			return again
+			return again, nil
 		case !exact && now.Sub(a.noted.At).Abs() < ages:
-			return actor.Earliest(again, a.noted.At.Add(ages))
+			return actor.Earliest(again, a.noted.At.Add(ages)), nil
 		}
 	}
 	if pause := a.notedAt.Add(a.TTL / noteStep / 4); same && !exact && now.Before(pause) {
-		return actor.Earliest(again, pause) // many have their steps at different times
+		return actor.Earliest(again, pause), nil // many have their steps at different times
 	}
 	if now.Before(a.noting.until) && !exact {
-		return actor.Earliest(again, a.noting.until)
+		return actor.Earliest(again, a.noting.until), nil
 	}
 	a.notedAt = now
 	if !a.notedKnown {
 		if err := a.readLeaderState(ctx); err != nil {
-			return actor.Earliest(again, a.notNoted(now, err))
+			return actor.Earliest(again, a.notNoted(now, err)), nil
 		}
 	}
 	r, err := a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch),
 		store.CAS(a.Keys.LeaderState(), next.Encode(), 0, a.notedIndex))
 	if err != nil {
 		a.notedKnown = false
+		if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Key == a.Keys.Leader() {
+			return again, errStale
+		}
 		if !errors.Is(err, store.ErrRefused) {
 			a.Log.Debug("leader-state-not-noted", "err", err)
 		}
-		return actor.Earliest(again, a.notNoted(now, err))
+		return actor.Earliest(again, a.notNoted(now, err)), nil
 	}
 	a.noting = aside{}
 	a.noted, a.notedIndex = next, r.Index
 	if names {
 		again = actor.Earliest(again, now.Add(ages))
 	}
-	return again
+	return again, nil
 }
 
 // notNoted returns when a note is tried again that was begun at a moment: nothing else waits for it
@@ -271,7 +275,7 @@ func (a *Assigner) handOn(ctx context.Context) {
 	}
 	a.Ends(ctx)
 	_ = a.LastCall(ctx, func(ctx context.Context) error {
-		a.note(ctx, true)
-		return nil
+		_, err := a.note(ctx, true)
+		return err
 	})
 }
