@@ -105,26 +105,28 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 	// that are still under way are made void first.
 	sealed := false // they were, the last time
 	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
-		if !j.maybeApplied && !j.unknown || o.err == nil || errors.Is(o.err, ErrUnreachable) ||
-			mutations.Broken("unsealed") {
+		if o.err == nil || errors.Is(o.err, ErrUnreachable) || mutations.Broken("unsealed") {
 			return o, own, true
 		}
-		err := a.fence(ctx, j, ladder)
-		sealed = err == nil
+		err := error(nil)
+		if j.maybeApplied || j.unknown {
+			err = a.fence(ctx, j, ladder)
+			sealed = err == nil
+		}
 		switch {
-		case permanent(err) && permanent(o.err) && !j.unknown:
+		case err != nil && !permanent(err):
+			return outcome{}, nil, false
+		case err == nil && j.seq <= a.marker.Seq:
+			return a.alreadyApplied(ctx, j)
+		case a.marker.doubts(j): // also of a write that this process has not sent
+			o.err = a.unknownOutcome(j)
+		case err != nil && permanent(o.err) && !j.unknown:
 			// Nothing was written, unless a copy of the request arrives after the token was granted
 			// more. No more can be known.
-		case permanent(err):
+		case err != nil:
 			o.err = fmt.Errorf(
 				"%w: an earlier try of the write may have been applied, and then: %v",
 				ErrUnreachable, o.err)
-		case err != nil:
-			return outcome{}, nil, false
-		case j.seq <= a.marker.Seq:
-			return a.alreadyApplied(ctx, j)
-		case a.marker.doubts(j):
-			o.err = a.unknownOutcome(j)
 		}
 		return o, own, true
 	}

@@ -35,6 +35,15 @@ func (h *host) logs(key, value string) {
 	}
 }
 
+// logsTxn does so with a transaction.
+func (h *host) logsTxn(ops ...configstore.Op) {
+	h.rig.t.Helper()
+	if _, err := h.Txn(h.rig.ctx(100*time.Millisecond), ops...); !errors.Is(err,
+		configstore.ErrPending) {
+		h.rig.t.Fatal(err)
+	}
+}
+
 // The bound counts for all of them together, also where others are let through in between.
 func TestDeniedWritesInTheLogDelayOthersByAtMostTheLimit(t *testing.T) {
 	const pairs = 100

@@ -17,26 +17,53 @@ import (
 	"github.com/coordd/coordd/actors/configstore"
 )
 
-// disk fails each fsync as long as it is told to; machine is what the log's file held at the last
-// one that failed.
+// disk fails each fsync as long as it is told to.
 type disk struct {
 	fails   atomic.Bool
 	mu      sync.Mutex
-	machine []byte
+	log     string      // the log's file
+	there   os.FileInfo // which that was
+	machine []byte      // what it held at the last fsync that failed
+	kept    []byte      // and at the last one that did not: that outlives the machine
 }
 
 func (d *disk) sync(f *os.File) error {
-	if !d.fails.Load() {
-		return f.Sync()
-	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	name := filepath.Join(filepath.Dir(f.Name()), "log")
-	there, _ := os.Stat(name)
-	if own, err := f.Stat(); err == nil && os.SameFile(own, there) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.machine, _ = os.ReadFile(name)
+	own, err := f.Stat()
+	if err == nil && own.IsDir() {
+		name = filepath.Join(f.Name(), "log")
 	}
-	return errors.New("input/output error")
+	there, _ := os.Stat(name)
+	// Of a directory it is the names: another file may be the log from now on.
+	about := err == nil && (os.SameFile(own, there) || own.IsDir() && !os.SameFile(there, d.there))
+	var held []byte
+	if about {
+		d.log, d.there = name, there
+		held, _ = os.ReadFile(name)
+	}
+	if d.fails.Load() {
+		if about {
+			d.machine = held
+		}
+		return errors.New("input/output error")
+	}
+	if about {
+		d.kept = held
+	}
+	return f.Sync()
+}
+
+// dies ends a process together with its machine: its log holds no more than was fsynced.
+func (h *host) dies(d *disk) {
+	h.rig.t.Helper()
+	h.net.Cut(errors.New("the machine is dead"))
+	d.mu.Lock()
+	kept := d.kept
+	d.mu.Unlock()
+	h.stop()
+	must(h.rig.t, os.WriteFile(d.log, kept, 0o600))
 }
 
 func TestAWriteThatWasNotTakenInIsNotAppliedAfterTheCrash(t *testing.T) {

@@ -60,15 +60,15 @@
 // that try was applied. A stranger, or a restore of Consul, may delete or replace the marker. So
 // may another process of the same Config.Owner that takes over and stops. Without Config.Owner and
 // without a log it goes when its process was suspended for a month (of [CommandOwner]: a day). A
-// write that makes a key is not tried again then: [ErrUnreachable], never success. Any other write
-// is, because its keys refuse it if it was applied. If they do, a write with a condition is
-// [ErrUnreachable], and one without is a success if the keys are as it makes them. A write in the
-// log whose caller has gone is reported and kept then, as under rule 6: compare it with what Consul
-// has. All this holds for a request that arrives once. If a proxy sends a request twice, and others
-// delete both the marker and the key that the first copy made before the second copy arrives, then
-// the write is applied again: the refusal of the second copy looks like that of a write that was
-// never applied. A write that was denied stays so, unless the token may not write the marker either
-// and is granted both while a copy of it is under way.
+// write that makes a key is not tried again then: [ErrUnreachable], never success. Nor is one that
+// is based on such a write. Any other is, because its keys refuse it if it was applied. If they do,
+// a write with a condition is [ErrUnreachable], and one without is a success if the keys are as it
+// makes them. A write in the log whose caller has gone is reported and kept then, as under rule 6:
+// compare it with what Consul has. All this holds for a request that arrives once. If a proxy sends
+// a request twice, and others delete both the marker and the key that the first copy made before
+// the second copy arrives, then the write is applied again: the refusal of the second copy looks
+// like that of a write that was never applied. A write that was denied stays so, unless the token
+// may not write the marker either and is granted both while a copy of it is under way.
 //
 // Each file is one actor or one of its decisions: watcher; cache_updater with snapshot; write_queue
 // with job_queue, record and refusals; consul_writer with marker, running, already_applied, denied

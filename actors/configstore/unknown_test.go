@@ -16,8 +16,11 @@ import (
 )
 
 // cutOffAfter has the answer to the next request lost, and then everything.
-func (h *host) cutOffAfter() {
-	h.net.Next(1, func(req *http.Request) (*http.Response, error) {
+func (h *host) cutOffAfter() { h.cutOffAfterTxn(1) }
+
+// cutOffAfterTxn does so with the n-th of the next transactions.
+func (h *host) cutOffAfterTxn(n int) {
+	h.net.Next(n, func(req *http.Request) (*http.Response, error) {
 		defer h.net.Cut(errors.New("cut off"))
 		return h.net.Lose(req)
 	})
@@ -139,36 +142,63 @@ func TestAWriteThatChangesNothingShowsNotHowFarTheProcessBeforeCame(t *testing.T
 			configstore.Remove("none"), configstore.Expect("never", 0)},
 	} {
 		t.Run(what, func(t *testing.T) {
-			dir, after := t.TempDir(), t.TempDir()
+			dir := t.TempDir()
 			run(t, func(t *testing.T, r *rig) {
-				s := r.start(logged(dir)).ready()
+				var d disk
+				s := r.start(logged(dir), configstore.WithSync(d.sync)).ready()
 				s.put("same", "1")
 				s.net.Cut(errors.New("cut off"))
-				if _, err := s.Txn(r.ctx(time.Second), first...); !errors.Is(err,
-					configstore.ErrPending) {
-					t.Fatal(err)
-				}
+				s.logsTxn(first...)
 				s.logs("k", "1")
-				disk, err := os.ReadFile(filepath.Join(dir, "log")) // fsynced by now
-				must(t, err)
 				s.net.Cut(nil)
-				r.await("all are through", time.Minute, func() bool {
-					return s.Queue().Get().Waiting == 0
-				})
+				s.settled()
 				r.expect("writes", r.times("k=1"), 1)
-				s.kill()
-				must(t, os.WriteFile(filepath.Join(after, "log"), disk, 0o600))
+				s.dies(&d)
 				r.strangerDeletesAll("config_log/")
 				r.strangerDeletes("config_data/k")
 
-				next := r.start(logged(after)).ready()
-				r.await("nothing waits", time.Minute, func() bool {
-					q := next.Queue().Get()
-					return q.Ready && q.Waiting == 0
-				})
+				next := r.start(logged(dir)).ready()
+				next.settled()
 				r.expect("writes", r.times("k=1"), 1)
 				r.expect("refused", next.Queue().Get().Refused, 1)
 				next.put("k", "2")
+			})
+		})
+	}
+}
+
+// Of the first write in the log nobody can tell whether it was applied. So it is with one that is
+// based on it.
+func TestAWriteThatIsBasedOnADoubtfulOneIsInDoubtAsWell(t *testing.T) {
+	for what, second := range map[string][]configstore.Op{
+		"writes what that made":   {configstore.Set("k", []byte("2"))},
+		"deletes it":              {configstore.Remove("k")},
+		"deletes it, with others": {configstore.Set("same", []byte("2")), configstore.Remove("k")},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			run(t, func(t *testing.T, r *rig) {
+				var d disk
+				s := r.start(logged(dir), configstore.WithSync(d.sync)).ready()
+				s.put("same", "1")
+				s.net.Cut(errors.New("cut off"))
+				s.logs("k", "1")
+				s.logsTxn(second...)
+				s.net.Cut(nil)
+				s.settled()
+				r.expect("refused", s.Queue().Get().Refused, 0)
+				s.dies(&d)
+				r.strangerDeletesAll("config_log/")
+
+				next := r.start(logged(dir)).ready()
+				next.settled()
+				refused := next.Queue().Get().Conflicts
+				r.expect("refused", len(refused), 2)
+				for _, c := range refused {
+					if !strings.Contains(c.Error, "may have been applied") {
+						t.Errorf("it was applied, and kept is: %s", c.Error)
+					}
+				}
 			})
 		})
 	}
