@@ -152,7 +152,7 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 	if next.At == 0 && next.Seq != 0 {
 		next.At = index
 	}
-	a.marker.Claim = next.Claim // it tells this claim apart when the answer is lost
+	a.marker.set(next, index) // what it holds if it is applied and the answer is lost
 	// The end of the store does not cut the call short: it would not know whether it has a marker.
 	res, err := a.store.Txn(context.WithoutCancel(ctx), store.CAS(a.markerKey(), next.Encode(), 0,
 		index))

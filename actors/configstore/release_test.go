@@ -42,14 +42,57 @@ func TestACleanStopLeavesNoMarkerBehindThatHasMovedUnheard(t *testing.T) {
 		r.expect("after a refused write", r.markers(), "")
 
 		s = r.prepare()
-		s.net.Next(2, func(req *http.Request) (*http.Response, error) { // after the marker is made
-			defer s.cancel()
-			return s.net.Lose(req)
-		})
+		s.claimUnheard()
 		s.run()
 		<-s.done
 		r.expect("after it was claimed", r.markers(), "")
 	})
+}
+
+// claimUnheard has the marker made and claimed, and the store stopped before it hears of the claim.
+func (h *host) claimUnheard() {
+	h.net.Next(2, func(req *http.Request) (*http.Response, error) {
+		defer h.cancel()
+		return h.net.Lose(req)
+	})
+}
+
+// A store that had a marker before knows more than the new one says.
+func TestACleanStopLeavesNoMarkerBehindThatWasClaimedAnewUnheard(t *testing.T) {
+	for what, again := range map[string]func(r *rig) *host{
+		"its supervisor begins it anew": func(r *rig) *host {
+			s := startBreakable(r.t, r, "writeQueue")
+			s.put("before", "1")
+			s.broken.Store(true)
+			r.await("it is stopped", 5*time.Minute, func() bool {
+				_, _ = s.Put(r.ctx(time.Second), "meanwhile", nil)
+				return r.markers() == ""
+			})
+			s.broken.Store(false)
+			s.claimUnheard()
+			return s.host
+		},
+		"another of its name had it": func(r *rig) *host {
+			one := func(c *configstore.Config) { c.Owner = "one" }
+			s := r.start(one).ready()
+			s.put("before", "1")
+			other := r.start(one, elsewhere).ready()
+			other.put("before", "2")
+			_, err := s.Put(r.ctx(time.Second), "before", nil)
+			r.expect("it is taken", errors.Is(err, configstore.ErrTaken), true)
+			s.claimUnheard()
+			other.stop()
+			return s
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			run(t, func(t *testing.T, r *rig) {
+				s := again(r)
+				<-s.done
+				r.expect("markers", r.markers(), "")
+			})
+		})
+	}
 }
 
 // The marker stays, for the log counts on it. It says what was applied, and is nobody's.
