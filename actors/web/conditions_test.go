@@ -146,6 +146,25 @@ func TestWhoAcceptsAStreamInAnyLineOfItsHeaderFollows(t *testing.T) {
 	}
 }
 
+func TestWhereAFollowerWasIsReadInAllLinesOfItsHeader(t *testing.T) {
+	for _, lines := range [][]string{{"7"}, {"", "7"}, {"7", ""}, {"7", "7"}} {
+		r := &http.Request{Header: http.Header{"Last-Event-Id": lines}}
+		if want, err := wantedOf(r, nil); want.after != 7 || !want.known || !want.again || err != nil {
+			t.Errorf("%q: %+v, %v", lines, want, err)
+		}
+	}
+	for _, lines := range [][]string{{"7", "8"}, {"7, 8"}, {"7", "x"}} {
+		r := &http.Request{Header: http.Header{"Last-Event-Id": lines}}
+		if want, err := wantedOf(r, nil); err == nil {
+			t.Errorf("%q: %+v", lines, want)
+		}
+	}
+	r := &http.Request{Header: http.Header{"Last-Event-Id": {""}}}
+	if want, err := wantedOf(r, nil); want.known || want.again || err != nil {
+		t.Errorf("of an empty one: %+v, %v", want, err)
+	}
+}
+
 func TestAQueryThatMeansNothingIsRefused(t *testing.T) {
 	p := serveConfigPage(t)
 	if status, _ := p.ask("PUT", "k", "old"); status != 204 {

@@ -38,6 +38,7 @@ type wanted struct {
 	after uint64 // index of the last event seen
 	known bool   // after was given
 	limit uint64
+	again bool // it was cut off, and goes on where it was
 }
 
 func wantedOf(r *http.Request, q url.Values) (want wanted, err error) {
@@ -49,11 +50,11 @@ func wantedOf(r *http.Request, q url.Values) (want wanted, err error) {
 	if want.limit, err = number(q, "limit", 1, most, most); err != nil {
 		return want, err
 	}
-	if last := r.Header.Get("Last-Event-ID"); last != "" {
+	if last := slices.Compact(listed(r.Header, "Last-Event-ID")); len(last) > 0 {
 		// of a client that was cut off, which asks with the query of its beginning
-		want.known = true
-		if want.after, err = number(url.Values{"Last-Event-ID": {last}}, "Last-Event-ID", 0, most,
-			0); err != nil {
+		want.known, want.again = true, true
+		if want.after, err = number(url.Values{"Last-Event-ID": {strings.Join(last, ", ")}},
+			"Last-Event-ID", 0, most, 0); err != nil {
 			return want, err
 		}
 	}
@@ -141,8 +142,8 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
 	begun := want.known || !want.since.IsZero()
-	if r.Header.Get("Last-Event-ID") != "" {
-		want.since = time.Time{} // it asks as it did at its beginning, and goes on where it was
+	if want.again {
+		want.since = time.Time{} // it asks as it did at its beginning
 	}
 	for {
 		var err error
