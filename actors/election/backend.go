@@ -50,13 +50,14 @@ type Backend interface {
 	Join(ctx context.Context, c Candidate) (session string, err error)
 
 	// Take tries to make this candidate the leader; the core calls it when View.Turn or View.Mine
-	// says so. It returns the fencing token: larger than that of every earlier leader. When this
-	// candidate's session has the leadership already (a reply was lost, the lease had lapsed), it
-	// succeeds; the token is then the same or larger. Token 0 and no error: not now (another was
-	// quicker, a lock-delay); again after retry, or a second if that is 0, or when there is a new
-	// view with its Turn. If a network delivers a request twice, a Take that a lock-delay has
-	// refused may win later: View.Mine says so. A Take that arrives late, after Leave, has no
-	// effect. ErrSessionLost, ErrEnded, ErrDeleted as in Join.
+	// says so, and again after a Take that has won while no view says so yet. It returns the
+	// fencing token: larger than that of every earlier leader. When this candidate's session has
+	// the leadership already (a reply was lost, the lease had lapsed), it succeeds; the token is
+	// then the same or larger. Token 0 and no error: not now (another was quicker, a lock-delay);
+	// again after retry, or a second if that is 0, or when there is a new view with its Turn. If a
+	// network delivers a request twice, a Take that a lock-delay has refused may win later:
+	// View.Mine says so. A Take that arrives late, after Leave, has no effect. ErrSessionLost,
+	// ErrEnded, ErrDeleted as in Join.
 	Take(ctx context.Context) (token uint64, retry time.Duration, err error)
 
 	// Release gives the leadership up, so that the next candidate may lead at once. The candidate

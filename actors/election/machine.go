@@ -84,6 +84,7 @@ type machine struct {
 	viewsAtRefusal uint64   // views at the last refused Take; 0: none
 	handOverAsked  uint64   // token of the leader that was asked to make way
 
+	took        bool // the last call that a view must know of was a Take
 	leading     bool
 	draining    bool
 	token       uint64
@@ -185,6 +186,7 @@ func (m *machine) done(now time.Time, r outcome) {
 	case opJoin:
 		m.session = r.session
 		m.ops++
+		m.took = false
 	case opTake:
 		if r.token == 0 {
 			m.viewsAtRefusal = m.views
@@ -196,12 +198,14 @@ func (m *machine) done(now time.Time, r outcome) {
 		}
 		m.token = r.token
 		m.ops++
+		m.took = true
 		m.leading = m.leaseHolds(now) && m.contact.Session == m.session && !m.resigning &&
 			!m.ending &&
 			!m.over
 	case opRelease:
 		m.draining, m.token = false, 0
 		m.ops++
+		m.took = false
 	}
 }
 
@@ -423,8 +427,12 @@ func (m *machine) next(now time.Time) op {
 		return opJoin
 	case m.draining && (!m.dutyRunning || mutations.Broken("release-before-stop")):
 		return opRelease
-	case m.leading, m.draining, m.dutyRunning, !m.current():
+	case m.leading, m.draining, m.dutyRunning, !m.current() && !m.took:
 		return opNone
+	case !m.current():
+		// It has won, and its lease was over before a view said so. If none ever does, because the
+		// store denies it all, only the next Take tells the backend.
+		return opTake
 	case m.view.Mine && m.view.Yield != "" && m.view.Yield != m.self.ID:
 		return opRelease
 	case m.view.Mine, m.view.Turn:

@@ -308,3 +308,49 @@ func TestALeaderThatHasLeftIsNotToldThatItLostTheLeadership(t *testing.T) {
 		}
 	}
 }
+
+// No view may ever come: a store that denies the read may deny the rest too, which only a Take
+// finds out. Of what is no Take, a view has to tell first.
+func TestALeadershipThatNoViewHasToldOfIsTakenAgain(t *testing.T) {
+	r := newRules(t, true)
+	r.leads()
+	r.now = r.now.Add(9 * time.Second)
+	if e := r.step(); !e.stopDuty {
+		t.Fatalf("its lease is over, and it does %+v", e)
+	}
+	r.m.dutyEnded(errToldToStop)
+	if e := r.step(); e.start != opNone {
+		t.Errorf("without a lease it does %v", e.start)
+	}
+	r.renewed()
+	if e := r.step(); e.start != opTake {
+		t.Fatalf("its session lives, and it does %v, want to lead again", e.start)
+	}
+	r.m.done(r.now, outcome{op: opTake, err: errors.New("denied")})
+	if e := r.step(); e.start != opNone || !e.wake.After(r.now) {
+		t.Errorf("it was denied, and does %v at once", e.start)
+	}
+	r.now = r.m.retryAt
+	if e := r.step(); e.start != opTake {
+		t.Fatalf("a while after it was denied it does %v", e.start)
+	}
+	r.m.done(r.now, outcome{op: opTake}) // another leads
+	r.now = r.m.retryAt
+	if e := r.step(); e.start != opTake {
+		t.Fatalf("a while after it was refused it does %v", e.start)
+	}
+	r.m.done(r.now, outcome{op: opTake, token: 8})
+	if e := r.step(); !e.startDuty {
+		t.Fatalf("it leads again, and does %+v", e)
+	}
+	r.see(View{Ops: 3, Mine: true, Token: 8, Yield: "other"})
+	r.step()
+	r.m.dutyEnded(errToldToStop)
+	if e := r.step(); e.start != opRelease {
+		t.Fatalf("it makes way, and does %v", e.start)
+	}
+	r.m.done(r.now, outcome{op: opRelease})
+	if e := r.step(); e.start != opNone {
+		t.Errorf("it has released, no view says so yet, and it does %v", e.start)
+	}
+}

@@ -39,7 +39,7 @@ type backend struct {
 	releasing          bool      // a request that gives its leadership up may still be under way
 	repaired           int       // how often its record was made anew
 	leaving            bool      // Leave was called: nothing that is seen from now on matters
-	mine               bool      // the last view says that the leader's record is its own
+	mine               bool      // the leader's record is its own, or may be; see noteMine
 }
 
 func newBackend(c *Conn, name string) *backend {
@@ -264,7 +264,7 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	m := b.candidacy()
 	token, retry, err := b.take(ctx, m)
 	switch {
-	case err != nil && m.mine: // it has the leader's record, and no duty
+	case err != nil && m.mine: // it has the leader's record, or may have it, and no duty
 		b.conn.noteEnd(b, m.session, err)
 	case token != 0 && !b.conn.begins(b, m.session):
 		return 0, 0, fmt.Errorf("%w: %w", election.ErrSessionLost, errHeldInVain)
@@ -296,6 +296,7 @@ func (b *backend) take(ctx context.Context, m candidacy) (uint64, time.Duration,
 	}
 	refused, ok := errors.AsType[*store.RefusedError](err)
 	if !ok {
+		b.noteUnknownTake(err)
 		return 0, 0, b.failed(err)
 	}
 	if refused.LockDelayed() {
@@ -385,15 +386,25 @@ func (b *backend) repair(ctx context.Context, m candidacy, s candidateSnapshot) 
 }
 
 func (b *backend) noteTaken(token uint64) {
-	b.succeeded(func() { b.token = token })
+	b.succeeded(func() { b.token, b.mine = token, true })
 }
 
-// noteMine takes in whether the record of the leader is this candidate's, as a view says that knows
+// noteUnknownTake records that a Take that has failed may have won. No read need ever say so.
+func (b *backend) noteUnknownTake(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mine = b.mine || store.OutcomeUnknown(err)
+}
+
+// noteMine takes in whether the record of the leader is this candidate's, as a read says that knows
 // so many of its operations. A record that is gone need not be given up.
 func (b *backend) noteMine(mine bool, knownOps int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mine = mine; !mine && knownOps >= b.ops && !b.leaving {
+	if knownOps < b.ops {
+		return // the read is older than what it has done
+	}
+	if b.mine = mine; !mine && !b.leaving {
 		b.conn.noteEnd(b, b.session, nil)
 	}
 }

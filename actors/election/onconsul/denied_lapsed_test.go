@@ -20,12 +20,19 @@ import (
 // rights are what one way to Consul lets through.
 type rights struct {
 	denied atomic.Bool // no transaction, not even one that reads
+	blind  atomic.Bool // no read of keys either, not even one that is under way
 	cut    atomic.Bool // nothing but what the agent answers by itself
 }
 
 // grants is a way to this Consul by these rights.
 func (s *embedded) grants(r *rights) http.RoundTripper {
-	consul := s.consul.RoundTripper()
+	consul := transport.Func(func(q *http.Request) (*http.Response, error) {
+		answer, err := s.consul.RoundTripper().RoundTrip(q)
+		if r.blind.Load() && strings.Contains(q.URL.Path, "/kv/") {
+			return transport.Always(http.StatusForbidden, "Permission denied")(q)
+		}
+		return answer, err
+	})
 	denied := func(q *http.Request) bool {
 		return r.denied.Load() && strings.HasSuffix(q.URL.Path, "/txn")
 	}

@@ -244,6 +244,7 @@ func (w *watcher) accept(s snapshot, known int) {
 	w.mu.Lock()
 	w.noteTerm(s)
 	w.mu.Unlock()
+	w.noteMine(w.candidacy().owns(s.leader), known)
 	if w.incarnation == 0 {
 		w.incarnation = s.incarnation
 	}
@@ -454,7 +455,6 @@ func (w *watcher) view(ctx context.Context) (next time.Time) {
 		w.conn.verify(ctx)
 	}
 	w.wasLeader = v.Mine
-	w.noteMine(v.Mine, w.knownOps)
 	if !w.published || !same(v, w.last) {
 		w.publish(v)
 		w.published, w.last = true, v
