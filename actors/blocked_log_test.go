@@ -3,12 +3,17 @@ package actors_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // A host's log that nobody reads: its handler takes nothing while it is shut, and waits.
@@ -121,5 +126,34 @@ func TestAMemberStopsCleanlyAlthoughNobodyReadsTheLog(t *testing.T) {
 			t.Errorf("the stop took %v", took)
 		}
 		c.await("all at n2", 20*time.Second, func() bool { return c.loads()["n2"] == 6 })
+	})
+}
+
+// The first request fails, and the goodbye is accepted, of which there is something to be logged.
+func TestADepartureWhoseLogNobodyReadsIsDone(t *testing.T) {
+	run(t, func(c *cluster) {
+		v := &valve{}
+		open := sync.OnceFunc(v.open)
+		defer open()
+		n1 := c.start("n1")
+		c.await("n1 leads", 20*time.Second, func() bool { return c.leader() == "n1" })
+		session := n1.c.Session().Get().ID
+		c.kill("n1")
+		var failed atomic.Bool
+		cfg := actors.Config{Service: "demo", ID: "n1", Client: devconsul.ClientOver(
+			transport.When(c.consul.RoundTripper(),
+				func(*http.Request) bool { return failed.CompareAndSwap(false, true) },
+				transport.Fail(io.ErrUnexpectedEOF)))}
+		c.unreadLog(v)(&cfg)
+		v.shut()
+		defer time.AfterFunc(time.Hour, open).Stop()
+		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+		defer cancel()
+		begin := time.Now()
+		accepted, err := actors.Depart(ctx, cfg, session, true)
+		if took := time.Since(begin); !accepted || err != nil || took > 2*time.Second ||
+			!failed.Load() {
+			c.t.Errorf("the departure: accepted %v, %v, after %v", accepted, err, took)
+		}
 	})
 }

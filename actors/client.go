@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 
+	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
@@ -41,7 +42,7 @@ func Depart(ctx context.Context, cfg Config, session string, clear bool) (accept
 		return false, err
 	}
 	s, err := protocol.New(cfg.Service, store.Config{Client: client, Address: cfg.Consul,
-		Logger: cfg.Logger})
+		Logger: asynclog.Wrap(cfg.Logger)})
 	if err != nil {
 		return false, err
 	}

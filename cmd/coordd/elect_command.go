@@ -218,9 +218,10 @@ func (c deadCandidacy) depart(ctx context.Context, consul consulFlags, log *slog
 		}
 		return onzk.Depart(ctx, cfg, c.Election, c.Session)
 	}
-	client, _, err := consul.client(ctx)
+	client, address, err := consul.client(ctx)
 	if err != nil {
 		return false, err
 	}
-	return onconsul.Depart(ctx, client, c.Prefix, c.Election, c.Session)
+	return onconsul.Depart(ctx, onconsul.Config{Client: client, Consul: address, Prefix: c.Prefix,
+		Logger: log}, c.Election, c.Session)
 }

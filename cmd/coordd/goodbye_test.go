@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,27 @@ func TestTheGoodbyeTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing.
 	}
 	if exists, err := s.SessionExists(t.Context(), session); err != nil || exists {
 		t.Errorf("the session exists: %v (%v)", exists, err)
+	}
+}
+
+// What a guard's goodbye for a candidate meets is in the guard's log, with the Consul of the flags.
+func TestTheGoodbyeOfACandidateIsLoggedAsTheGuardLogs(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1") // the flag wins
+	var text bytes.Buffer
+	lines := asynclog.NewWriter(&text)
+	log, err := (&logFlags{format: "text", level: "info"}).logger(lines)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	deadCandidacy{Prefix: "election/", Election: "demo", Candidate: "c", Session: "s"}.resign(ctx,
+		consulFlags{Consul: server.URL}, log)
+	lines.Flush(time.Second)
+	if first, _, _ := strings.Cut(text.String(), "\n"); !strings.Contains(first,
+		"consul-unreachable") || !strings.Contains(first, "addr="+server.URL) ||
+		!strings.Contains(first, "candidate=c") {
+		t.Errorf("the log:\n%s", text.String())
 	}
 }
 

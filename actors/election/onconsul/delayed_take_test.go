@@ -184,8 +184,8 @@ func TestATakeThatALockDelayHasRefusedMayWinLater(t *testing.T) {
 		"it is killed, and its guard resigns for it": {func(d *delayedTake) {
 			d.wire.Cut(transport.ErrReset)
 			d.arrives()
-			led, err := onconsul.Depart(d.t.Context(), d.consul.Client(), "", contested,
-				d.one.Contact().Get().Session)
+			led, err := onconsul.Depart(d.t.Context(), onconsul.Config{Client: d.consul.Client()},
+				contested, d.one.Contact().Get().Session)
 			if err != nil || !led {
 				d.t.Errorf("the departure: %v, and it has led: %v", err, led)
 			}

@@ -122,8 +122,9 @@ func TestTheSessionOfALeaderThatMayNoLongerWriteEndsWithItsProcess(t *testing.T)
 		"killed": func(t *testing.T, c *onconsul.Conn, s *embedded) {
 			var denied atomic.Bool
 			denied.Store(true)
-			led, err := onconsul.Depart(t.Context(), devconsul.ClientOver(s.denies(&denied)), "",
-				contested, c.Contact().Get().Session)
+			led, err := onconsul.Depart(t.Context(), onconsul.Config{
+				Client: devconsul.ClientOver(s.denies(&denied))}, contested,
+				c.Contact().Get().Session)
 			if led || !errors.Is(err, store.ErrDenied) {
 				t.Errorf("the departure: led %v, %v", led, err)
 			}

@@ -6,25 +6,21 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/hashicorp/consul/api"
 )
 
 // Depart resigns for a candidate whose process has died. It deletes the leadership of the election
 // if session has it, and the record of that leader; if nobody leads, the records of the session's
 // candidates, 63 at the most. Then it destroys the session in any case. So the next candidate leads
 // at once. Where Consul's rules deny the deletions, it leads after the lock-delay, and the error
-// says so. All duties must have ended. prefix is Config.Prefix. Depart tries until ctx ends. It
-// tells whether the session led.
-func Depart(ctx context.Context, client *api.Client, prefix, name, session string) (led bool,
-	err error) {
-	s, err := store.New(store.Config{Client: client})
+// says so. All duties must have ended. It uses Client, Consul, Prefix and Logger of cfg. Depart
+// tries until ctx ends. It tells whether the session led.
+func Depart(ctx context.Context, cfg Config, name, session string) (led bool, err error) {
+	cfg = cfg.withDefaults()
+	s, err := store.New(store.Config{Client: cfg.Client, Address: cfg.Consul, Logger: cfg.Logger})
 	if err != nil {
 		return false, err
 	}
-	if prefix == "" {
-		prefix = DefaultPrefix
-	}
-	k := keysOf(prefix, name)
+	k := keysOf(cfg.Prefix, name)
 	var denied error // to wait for other rules would keep the session alive
 	for tries := 0; ; tries++ {
 		err = s.Retry(ctx, "departure", func(ctx context.Context) error {

@@ -50,8 +50,8 @@ func TestADepartureGivesUpWhateverTheLeadersRecordSays(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
 				begin := time.Now()
-				if led, err := onconsul.Depart(ctx, s.consul.Client(), "", contested,
-					session); !led || err != nil {
+				if led, err := onconsul.Depart(ctx, onconsul.Config{Client: s.consul.Client()},
+					contested, session); !led || err != nil {
 					t.Errorf("the departure: %v, %v", led, err)
 				}
 				deadline, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -68,7 +68,7 @@ func departsBesideATake(t *testing.T, arrives func(*http.Request) bool) {
 			return s.consul.RoundTripper().RoundTrip(r)
 		}))
 		begin := time.Now()
-		_, err := onconsul.Depart(t.Context(), guard, "", contested, session)
+		_, err := onconsul.Depart(t.Context(), onconsul.Config{Client: guard}, contested, session)
 		must(t, err)
 		for next.State().Get().Role != election.Leading && time.Since(begin) < time.Minute {
 			time.Sleep(10 * time.Millisecond)
