@@ -119,8 +119,9 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 
 // HandOver asks the leader to make way for a candidate, given by its ID, or by its name if only one
 // candidate has it. The others hold back for a bounded time. HandOver returns when the order is
-// written, or when it may have been and what it was for is over: another leads, or was asked for.
-// The statuses say who leads then. ErrNoCandidate, ErrNoLeader.
+// written, or when it may have been and what it was for is over: another leads, or was asked for,
+// or nobody leads. The statuses say who leads then. ErrNoCandidate, ErrNoLeader; on Consul also
+// ErrEnded, ErrDeleted.
 func (e *Election) HandOver(ctx context.Context, to string) error {
 	all, err := e.backend.Candidates(ctx)
 	if err != nil {

@@ -1,6 +1,8 @@
 package onconsul_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -8,8 +10,23 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/electiontest"
+	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
+
+// loses connects by a way that loses the answer to the next hand-over while lose is set, and the
+// hand-over too unless it arrives.
+func (s *embedded) loses(lose *atomic.Bool, arrives bool) *onconsul.Conn {
+	consul := s.consul.RoundTripper()
+	return s.over(transport.When(consul, func(r *http.Request) bool {
+		return transport.TxnWith(`state/handover"`, `"cas"`)(r) && lose.CompareAndSwap(true, false)
+	}, func(r *http.Request) (*http.Response, error) {
+		if arrives {
+			transport.Again(consul, r)
+		}
+		return transport.Hang(r)
+	}))
+}
 
 // The answer to a hand-over is lost, or the hand-over itself. It is tried again when others have
 // given orders.
@@ -30,17 +47,7 @@ func TestAHandOverThatIsTriedAgainUndoesNothingLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *embedded) {
 				var lose atomic.Bool
-				consul := s.consul.RoundTripper()
-				way := s.over(transport.When(consul, func(r *http.Request) bool {
-					return transport.TxnWith(`state/handover"`, `"cas"`)(r) &&
-						lose.CompareAndSwap(true, false)
-				}, func(r *http.Request) (*http.Response, error) {
-					if c.arrives {
-						transport.Again(consul, r)
-					}
-					return transport.Hang(r)
-				}))
-				plain := s.over(consul)
+				way, plain := s.loses(&lose, c.arrives), s.over(s.consul.RoundTripper())
 				a := nominated(t, plain, election.Config{Election: contested, Name: "a",
 					Logger: s.log})
 				time.Sleep(time.Second)
@@ -74,6 +81,46 @@ func TestAHandOverThatIsTriedAgainUndoesNothingLater(t *testing.T) {
 				electiontest.Resign(a, all["b"], all["c"])
 				way.Close()
 				plain.Close()
+			})
+		})
+	}
+}
+
+// When a hand-over that was lost is tried again, nobody leads whom it could be for.
+func TestAHandOverThatIsTriedAgainWhenNobodyLeadsSaysWhetherTheElectionHasEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		then  func(s *embedded, operator, leader *election.Election) error
+		hears error
+	}{
+		"the election was ended": {func(s *embedded, operator, _ *election.Election) error {
+			return operator.End(s.t.Context())
+		}, election.ErrEnded},
+		"the leader was lost": {func(s *embedded, _, leader *election.Election) error {
+			_, err := s.consul.Client().Session().Destroy(leader.State().Get().Session, nil)
+			return err
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				var lose atomic.Bool
+				way, plain, own := s.loses(&lose, false), s.over(s.consul.RoundTripper()),
+					s.over(s.consul.RoundTripper())
+				a, b := s.joins(own, "a", 0), s.joins(plain, "b", 0)
+				operator, err := election.New(way, election.Config{Election: contested,
+					Logger: s.log})
+				must(t, err)
+				lose.Store(true)
+				heard := make(chan error)
+				go func() { heard <- operator.HandOver(context.Background(), "b") }()
+				time.Sleep(time.Second)
+				must(t, c.then(s, b, a))
+				if err := <-heard; !errors.Is(err, c.hears) {
+					t.Errorf("the operator hears of %v, want %v", err, c.hears)
+				}
+				electiontest.Resign(a, b)
+				way.Close()
+				plain.Close()
+				own.Close()
 			})
 		})
 	}

@@ -43,14 +43,14 @@ func (b *backend) HandOver(ctx context.Context, id string, from uint64) error {
 		switch {
 		case err != nil:
 			return err
+		case s.endedError() != nil:
+			return s.endedError()
 		case unheard != nil && (s.leader.CreateIndex != unheard.leader.CreateIndex ||
 			s.handOverIndex != unheard.handOverIndex):
 			// The leader that was asked has gone, or there is an order since. That try has given it,
 			// or it might as well have come before what has happened: another would hit a leader
 			// that nobody meant, or undo a later order.
 			return nil
-		case s.endedError() != nil:
-			return s.endedError()
 		case s.vacant(), from != 0 && s.leader.CreateIndex != from:
 			return fmt.Errorf("hand-over of %s: %w: nothing is to be handed over", b.name,
 				election.ErrNoLeader)
