@@ -52,8 +52,8 @@ func (c *Conn) noteEnd(b *backend, session string, err error) {
 		return
 	}
 	now, d := time.Now(), c.denied[b]
-	// It is tried again within some seconds, or with the next renewal. After a longer rest, as in an
-	// outage, it is not known whether it would have been denied all the time.
+	// It is tried again within some seconds. After a longer rest, as in an outage, it is not known
+	// whether it would have been denied all the time.
 	if now.Sub(d.last) > max(c.cfg.TTL, 4*store.DefaultCallTimeout) {
 		d.first = now
 	}
@@ -90,7 +90,7 @@ func (c *Conn) destroyLater(session string) {
 		err := c.store.DestroySession(ctx, session)
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("session-not-destroyed", "session", session, "err", err, "then",
-				"it is tried again with the next renewal; it expires within twice its ttl")
+				"it is tried again in a few seconds; it expires within twice its ttl")
 		}
 		return err
 	})

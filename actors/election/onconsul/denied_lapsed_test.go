@@ -232,7 +232,7 @@ func TestASessionThatIsGivenUpEndsSoonWhateverBecomesOfTheRequest(t *testing.T) 
 				if closes {
 					one.Close()
 				}
-				// The next renewal and the lock-delay.
+				// The next try and the lock-delay.
 				if took := untilLeads(b); took > 15*time.Second {
 					t.Errorf("b leads after %v", took)
 				}

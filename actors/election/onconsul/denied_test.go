@@ -13,7 +13,10 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/electiontest"
+	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -43,18 +46,21 @@ func TestWhyTheLeadershipCannotBeTakenIsLoggedOnce(t *testing.T) {
 	})
 }
 
+// goings are how a leader's duty comes to an end.
+var goings = map[string]func(a, b *election.Election) error{
+	"that is asked to make way": func(_, b *election.Election) error {
+		return b.HandOver(context.Background(), "b")
+	},
+	"that resigns": func(a, _ *election.Election) error {
+		a.Resign()
+		return nil
+	},
+}
+
 // A leader whose token lost the right to write is asked to make way, or resigns. Its duty ends, and
 // it can tell nobody.
 func TestALeaderThatMayNoLongerWriteIsSucceeded(t *testing.T) {
-	for name, goes := range map[string]func(a, b *election.Election) error{
-		"that is asked to make way": func(_, b *election.Election) error {
-			return b.HandOver(context.Background(), "b")
-		},
-		"that resigns": func(a, _ *election.Election) error {
-			a.Resign()
-			return nil
-		},
-	} {
+	for name, goes := range goings {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *embedded) {
 				var denied atomic.Bool
@@ -114,4 +120,32 @@ func TestALeaderThatMayNoLongerWriteCostsNoOtherElection(t *testing.T) {
 		<-a.Done()
 		c.Close()
 	})
+}
+
+// With a long lease there is much time between two renewals.
+func TestALeaderThatMayNoLongerWriteIsSucceededSoonAfterALongLease(t *testing.T) {
+	for name, goes := range goings {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				const lease = 10 * time.Minute
+				var r rights
+				one, err := onconsul.Connect(onconsul.Config{TTL: lease, Logger: s.log,
+					Client: devconsul.ClientOver(s.grants(&r))})
+				must(t, err)
+				two := s.over(s.consul.RoundTripper())
+				a, b := s.joins(one, "a", 0), s.joins(two, "b", 0)
+				time.Sleep(lease/3 + time.Second)
+				r.denied.Store(true)
+				must(t, goes(a, b))
+				limit := lease + 10*time.Second + store.MaxLockDelay
+				if took := untilLeads(b); took > limit {
+					t.Errorf("b leads after %v, more than %v", took, limit)
+				}
+				r.denied.Store(false)
+				electiontest.Resign(a, b)
+				one.Close()
+				two.Close()
+			})
+		})
+	}
 }

@@ -12,6 +12,10 @@ import (
 // Leftovers are the keys of candidates whose Leave failed. A goroutine of its own removes them:
 // there may be many, Consul may be slow, and the session must be renewed meanwhile.
 
+// leftoverPause is how long a leftover waits at the most until it is tried again. With a long lease
+// the next renewal is far.
+const leftoverPause = 5 * time.Second
+
 // later adds a leftover: do removes it, and runs when Consul answers again.
 func (c *Conn) later(do func(context.Context) error) {
 	c.mu.Lock()
@@ -27,15 +31,18 @@ func (c *Conn) cleanUp() {
 	}
 }
 
-// clean removes leftovers whenever cleanUp asks for it, until ctx ends.
+// clean removes leftovers whenever cleanUp asks for it, and every leftoverPause, until ctx ends.
 func (c *Conn) clean(ctx context.Context) {
+	again := time.NewTicker(leftoverPause)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.leftoversDue:
-			c.sweep(ctx)
+		case <-again.C:
 		}
+		c.sweep(ctx)
 	}
 }
 
