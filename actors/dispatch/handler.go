@@ -30,6 +30,7 @@ type routedRequest struct {
 	asked     string           // who may have carried it out; empty: nobody has
 	countedAt string           // the member whose limit of requests it counts in
 	counted   bool             // it counts in the limit of all requests
+	waits     bool             // it counts in the limit of those that wait
 	// the member whose limit of streams it counts in, and in that of all streams
 	streamAt string
 	// the connection to a member that goes on in another protocol; nil: it does not

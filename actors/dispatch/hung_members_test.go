@@ -228,6 +228,34 @@ func TestARequestThatHasWaitedTakesAPlace(t *testing.T) {
 	}
 }
 
+// One that waits for an owner which refuses connections, and then for the end of a move, has one
+// place of those that wait all the time: it is not refused for want of another.
+func TestARequestHasOnePlaceOfThoseThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes(t, dispatch.Config{InFlight: 4}) // one may wait
+		refuses := routing.Location{Member: "n1", Address: "n1:80", Token: 1}
+		p.table.set("a", refuses)
+		p.owner("b", func(context.Context) {})
+		good, _ := p.table.Locate(t.Context(), "b")
+		waits := p.ask("a", 1)
+		for _, next := range []any{routing.ErrMoving, refuses, routing.ErrMoving, good} {
+			synctest.Wait()
+			if all, _ := p.d.InFlight(""); all != 1 {
+				t.Errorf("before it is %v: %d places, and %d %s", next, all, waits.Code, waits.Body)
+			}
+			p.table.set("a", next)
+		}
+		p.requests.Wait()
+		if waits.Code != http.StatusOK {
+			t.Errorf("%d %s", waits.Code, waits.Body)
+		}
+		p.close()
+		if all, _ := p.d.InFlight(""); all != 0 {
+			t.Errorf("%d places are taken", all)
+		}
+	})
+}
+
 // Nor do the event streams of some take all the places of streams.
 func TestTheStreamsOfAMemberLeaveRoomForThoseOfOthers(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Streams, c.StreamsPerMember = 8, 8 })

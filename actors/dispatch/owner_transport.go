@@ -71,6 +71,7 @@ type attempts struct {
 // the owner that the attempt before came to nothing with, for another answer or for a while that
 // grows.
 func (a *attempts) locate(ctx context.Context, t *routedRequest) error {
+	defer a.d.endWaiting(t)
 	before := t.loc
 	if err := a.find(ctx, t); err != nil || a.last == nil || t.loc != before {
 		return err
@@ -83,7 +84,6 @@ func (a *attempts) locate(ctx context.Context, t *routedRequest) error {
 	if !a.d.beginWaiting(t) {
 		return a.last
 	}
-	defer a.d.waiting.release()
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for cursor := a.d.cfg.Locator.Changed(); ; {
@@ -122,7 +122,6 @@ func (a *attempts) find(ctx context.Context, t *routedRequest) error {
 				"moves to end",
 			t.item)
 	}
-	defer d.waiting.release()
 	if left < readTime {
 		t.loc, err = d.read(ctx, t.item)
 	}
@@ -140,13 +139,26 @@ func (a *attempts) find(ctx context.Context, t *routedRequest) error {
 	return unlocated(err)
 }
 
-// beginWaiting takes a place among those that wait, and gives back the others that the request has.
+// beginWaiting takes a place among those that wait, if the request has none yet, and gives back the
+// others that it has.
 func (d *Dispatcher) beginWaiting(t *routedRequest) bool {
+	if t.waits {
+		return true
+	}
 	if !d.waiting.acquire() {
 		return false
 	}
 	d.releaseAll(t)
+	t.waits = true
 	return true
+}
+
+// endWaiting gives back the place among those that wait, if the request has one.
+func (d *Dispatcher) endWaiting(t *routedRequest) {
+	if t.waits {
+		t.waits = false
+		d.waiting.release()
+	}
 }
 
 // endedContext is a context that has ended.
