@@ -168,16 +168,10 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, of int, header http.
 	if _, port, err := net.SplitHostPort(m.Address); err != nil || port == "" || port == "0" {
 		return reply{}, 0, noService(m)
 	}
-	if !d.gathering.acquire(m.ID, d.gathering.max) {
-		return reply{}, 0, fmt.Errorf("%d broadcasts wait for it, which is the limit",
-			d.gathering.max)
+	if err := d.requests.each.acquireBroadcast(m.ID); err != nil {
+		return reply{}, 0, err
 	}
-	defer d.gathering.release(m.ID)
-	if !d.requests.each.acquire(m.ID, d.cfg.PerMember) {
-		return reply{}, 0, fmt.Errorf("%d requests to it are under way, which is the limit",
-			d.cfg.PerMember)
-	}
-	defer d.requests.each.release(m.ID)
+	defer d.requests.each.releaseBroadcast(m.ID)
 	ctx, cancel := context.WithTimeout(r.Context(), d.cfg.Timeout)
 	defer cancel()
 	give, err := d.turns.take(ctx, m.ID, of)

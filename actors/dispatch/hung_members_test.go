@@ -228,6 +228,44 @@ func TestARequestThatHasWaitedTakesAPlace(t *testing.T) {
 	}
 }
 
+// What a member has of broadcasts takes nothing of its share of the last places.
+func TestBroadcastsTakeNoneOfAMembersShareOfTheLastPlaces(t *testing.T) {
+	for _, c := range []struct{ inFlight, hung, broadcasts, share int }{{512, 40, 1, 1},
+		{1024, 16, 30, 7}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPipes(t, dispatch.Config{InFlight: c.inFlight, PerMember: 64,
+					Timeout: time.Hour})
+				defer p.close()
+				hangs := func(ctx context.Context) { <-ctx.Done() }
+				p.owner("slow", hangs)
+				for i := range c.hung {
+					p.owner(fmt.Sprint("hung", i), hangs)
+				}
+				for i := range c.hung {
+					p.ask(fmt.Sprint("hung", i), 64)
+				}
+				synctest.Wait()
+				for range c.broadcasts {
+					p.broadcast(func(int, dispatch.Gathered, string) {})
+				}
+				synctest.Wait()
+				p.ask("slow", c.share)
+				synctest.Wait()
+				if _, to := p.d.InFlight("slow"); to != c.broadcasts+c.share {
+					t.Errorf("it has %d places, want %d and %d", to, c.broadcasts, c.share)
+				}
+				rec := p.ask("slow", 1)
+				synctest.Wait()
+				if want := fmt.Sprint(c.share, " requests to member"); rec.Code != 503 ||
+					!strings.HasPrefix(rec.Body.String(), want) {
+					t.Errorf("one more: %d %s", rec.Code, rec.Body)
+				}
+			})
+		})
+	}
+}
+
 // One that waits for an owner which refuses connections, and then for the end of a move, has one
 // place of those that wait all the time: it is not refused for want of another.
 func TestARequestHasOnePlaceOfThoseThatWait(t *testing.T) {

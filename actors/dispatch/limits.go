@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -58,24 +59,56 @@ func (g *limit) readAll(r io.Reader, free, most int64) (all []byte, took int64, 
 
 // memberLimits has a limit for each member.
 type memberLimits struct {
-	max  int
-	mu   sync.Mutex
-	used map[string]int
+	max, maxBroadcasts int
+	mu                 sync.Mutex
+	used               map[string]int
+	broadcasts         map[string]int // of those
 }
 
-func newMemberLimits(most int) memberLimits {
-	return memberLimits{max: most, used: map[string]int{}}
-}
-
-// acquire takes a place, if the member has less than most.
+// acquire takes a place, if the member has less than most beside those of broadcasts.
 func (g *memberLimits) acquire(id string, most int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.used[id] >= most {
+	if g.used[id] >= g.max || g.used[id]-g.broadcasts[id] >= most {
 		return false
 	}
 	g.used[id]++
 	return true
+}
+
+// acquireBroadcast takes one for a broadcast. The error says which limit the member has reached.
+func (g *memberLimits) acquireBroadcast(id string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.broadcasts[id] >= g.maxBroadcasts {
+		return fmt.Errorf("%d broadcasts wait for it, which is the limit", g.maxBroadcasts)
+	}
+	if g.used[id] >= g.max {
+		return fmt.Errorf("%d requests to it are under way, which is the limit", g.max)
+	}
+	g.used[id]++
+	g.broadcasts[id]++
+	return nil
+}
+
+func (g *memberLimits) release(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	less(g.used, id)
+}
+
+func (g *memberLimits) releaseBroadcast(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	less(g.used, id)
+	less(g.broadcasts, id)
+}
+
+// less counts one less.
+func less(of map[string]int, id string) {
+	if of[id]--; of[id] <= 0 {
+		delete(of, id)
+	}
 }
 
 // members is how many have a place.
@@ -95,15 +128,18 @@ type sharedPlaces struct {
 	even  int // are shared out evenly
 }
 
-// newSharedPlaces has most places, each of them for one member at the most, but for so many that
-// are at no member.
+// newSharedPlaces has most places, each of them for one member at the most, but for those of so
+// many broadcasts, which are at no member. A broadcast also counts at each member that it asks, and
+// half of them may wait for one.
 func newSharedPlaces(most, each, others int) sharedPlaces {
 	even := most / 8
-	return sharedPlaces{limit: limit{max: int64(most)}, each: newMemberLimits(each), even: even,
-		first: int64(most - even - others)}
+	return sharedPlaces{limit: limit{max: int64(most)}, even: even,
+		first: int64(most - even - min(others, most/8)),
+		each: memberLimits{max: each, maxBroadcasts: max(1, others/2), used: map[string]int{},
+			broadcasts: map[string]int{}}}
 }
 
-// mostOf is how many of them a member may have now. Registered are all members.
+// mostOf is how many of them a member may have now beside broadcasts. Registered are all members.
 func (p *sharedPlaces) mostOf(registered func() int) int {
 	if p.used.Load() <= p.first {
 		return p.each.max
@@ -113,14 +149,6 @@ func (p *sharedPlaces) mostOf(registered func() int) int {
 		return p.each.max
 	}
 	return min(p.each.max, max(1, p.even/n))
-}
-
-func (g *memberLimits) release(id string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.used[id]--; g.used[id] <= 0 {
-		delete(g.used, id)
-	}
 }
 
 // memberTurns shares a number of places out evenly among members, so that members which hang leave

@@ -86,9 +86,10 @@ type Config struct {
 	// InFlight is the most requests under way at one time, beside a quarter as many that wait for a
 	// move or for an owner. Default: 4,096.
 	InFlight int
-	// PerMember is the most requests under way to one member. When all but an eighth of InFlight,
-	// and the places of broadcasts, are under way, a member may have less: its even share of that
-	// eighth. What it has more by then stays. Default: 256.
+	// PerMember is the most requests under way to one member, those of broadcasts among them. When
+	// all but an eighth of InFlight, and the places of broadcasts, are under way, a member may have
+	// less beside broadcasts: its even share of that eighth. What it has more by then stays.
+	// Default: 256.
 	PerMember int
 	// Streams is the most upgraded connections and event streams at one time, StreamsPerMember
 	// those to one member: they have places of their own and take none from requests. When all but
@@ -195,7 +196,6 @@ type Dispatcher struct {
 	requests, streams        sharedPlaces
 	waiting                  limit
 	bodies, answers, reading limit // in bytes
-	gathering                memberLimits
 	broadcasting             broadcastPlaces
 	turns                    memberTurns // of the requests of broadcasts
 	fanout                   *semaphore.Weighted
@@ -212,17 +212,16 @@ func New(cfg Config) (*Dispatcher, error) {
 	places := max(1, min(broadcasts, cfg.InFlight/2))
 	d := &Dispatcher{
 		cfg: cfg, id: hex.EncodeToString(id[:]), log: cfg.Logger,
-		requests:     newSharedPlaces(cfg.InFlight, cfg.PerMember, min(places, cfg.InFlight/8)),
+		// A member that hangs holds up those broadcasts that ask it, and not all.
+		requests:     newSharedPlaces(cfg.InFlight, cfg.PerMember, places),
 		broadcasting: broadcastPlaces{max: places},
 		// Those that wait take no place of those that do not.
 		waiting: limit{max: int64(max(1, cfg.InFlight/4))},
 		streams: newSharedPlaces(cfg.Streams, cfg.StreamsPerMember, 0),
 		bodies:  limit{max: bodiesBytes}, answers: limit{max: gatheredBytes},
 		reading: limit{max: readingBytes},
-		// A member that hangs holds up those broadcasts that ask it, and not all.
-		gathering: newMemberLimits(max(1, places/2)),
-		turns:     newMemberTurns(cfg.Fanout),
-		fanout:    semaphore.NewWeighted(int64(cfg.Fanout)),
+		turns:   newMemberTurns(cfg.Fanout),
+		fanout:  semaphore.NewWeighted(int64(cfg.Fanout)),
 	}
 	dialer, consul := &net.Dialer{Timeout: cfg.Connect}, ""
 	if asking, ok := cfg.Locator.(interface{ ConsulAddress() string }); ok {
