@@ -237,26 +237,37 @@ func noService(m routing.Member) error {
 // missing is for a request that ended with err. Its context is ctx, and m may have got it if it was
 // sent.
 func missing(ctx context.Context, m routing.Member, sent bool, err error) error {
+	err = unanswered(ctx, m, sent, err)
+	if sent {
+		err = fmt.Errorf("%w: %w", err, errMaybeDone)
+	}
+	return err
+}
+
+// unanswered is why it is missing.
+func unanswered(ctx context.Context, m routing.Member, sent bool, err error) error {
 	if f, ok := errors.AsType[*forbidden](err); ok {
 		return fmt.Errorf("requests are not sent to it at %s: %w; give it an --address that "+
 			"others reach it by, or allow the network here with --route-allow",
 			m.Address, f)
 	}
 	cause := context.Cause(ctx)
-	if !sent && errors.Is(cause, errMadeRoom) {
+	madeRoom := errors.Is(cause, errMadeRoom)
+	e, ok := errors.AsType[net.Error](err)
+	switch {
+	case madeRoom && !sent:
 		return fmt.Errorf("it was not connected to at %s when %w", m.Address, cause)
-	}
-	if !sent || notConnected(err) {
+	case !sent:
 		return fmt.Errorf("it cannot be connected to at %s", m.Address)
+	case notConnected(err):
+		return fmt.Errorf("the connection to it at %s was lost, and it takes no other one",
+			m.Address)
+	case madeRoom:
+		return fmt.Errorf("it had not answered at %s when %w", m.Address, cause)
+	case ok && e.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("it did not answer in time at %s", m.Address)
 	}
-	if errors.Is(cause, errMadeRoom) {
-		return fmt.Errorf("it had not answered at %s when %w: %w", m.Address, cause, errMaybeDone)
-	}
-	if e, ok := errors.AsType[net.Error](err); (ok && e.Timeout()) ||
-		errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("it did not answer in time at %s: %w", m.Address, errMaybeDone)
-	}
-	return fmt.Errorf("the connection to it at %s was lost: %w", m.Address, errMaybeDone)
+	return fmt.Errorf("the connection to it at %s was lost", m.Address)
 }
 
 // errMaybeDone is part of the error of a member that is missing though the request was sent to it.

@@ -24,8 +24,8 @@
 //  2. A request is sent a second time only when the first was not carried out, or may be carried
 //     out twice: no connection came about; the service said 421; or the connection was lost before
 //     any byte of an answer and the method is GET, HEAD, OPTIONS or TRACE, or there is an
-//     Idempotency-Key (net/http's own rule). In each case only if the body, as far as it was sent,
-//     is at hand: its first 64 KiB are.
+//     Idempotency-Key, be it empty (net/http's own rule). In each case only if the body, as far as
+//     it was sent, is at hand: its first 64 KiB are.
 //  3. A request for an item that is being moved waits, up to Config.Wait; it is then refused with
 //     503 and Retry-After. So is one for an item without an owner, at once. An item that is not in
 //     the workload is 404. Every refusal of the dispatcher's own says which in Coordd-Reason, so

@@ -302,11 +302,14 @@ func lostUnanswered(err error) bool {
 		errors.Is(err, syscall.EPIPE)
 }
 
-// repeatable tells whether a request may be carried out twice, by the rule of net/http.
+// repeatable tells whether a request may be carried out twice, by the rule of net/http, to which it
+// does not matter what a key says.
 func repeatable(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
 	}
-	return r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != ""
+	_, has := r.Header["Idempotency-Key"]
+	_, hasX := r.Header["X-Idempotency-Key"]
+	return has || hasX
 }

@@ -16,12 +16,13 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 )
 
-// stopped is what a request is told when the server stops while it waits.
-func (p *pipes) stopped(path string) *httptest.ResponseRecorder {
+// stopped is what a request is told when the server stops while it waits. With its key it is sent
+// again when its connection is lost.
+func (p *pipes) stopped(path, key string) *httptest.ResponseRecorder {
 	ctx, stop := context.WithCancelCause(p.ctx)
 	rec := httptest.NewRecorder()
 	r := httptest.NewRequest("POST", path, nil).WithContext(ctx)
-	r.Header.Set("Idempotency-Key", "7") // it is sent again when its connection is lost
+	r.Header.Set("Idempotency-Key", key)
 	p.requests.Go(func() { p.d.ServeHTTP(rec, r) })
 	synctest.Wait()
 	stop(dispatch.ErrStopping)
@@ -78,7 +79,7 @@ func TestAtAStopARequestIsToldWhetherItMayHaveBeenCarriedOut(t *testing.T) {
 				p := newPipes(t, dispatch.Config{Wait: time.Hour})
 				defer p.close()
 				p.table.set("a", c.first(p))
-				rec := p.stopped("/a/")
+				rec := p.stopped("/a/", "7")
 				status, reason, says := 503, dispatch.ReasonNotReady, "nobody has carried"
 				if c.lost != "" {
 					status, reason, says = 502, dispatch.ReasonLost, "before member "+c.lost
@@ -106,9 +107,51 @@ func TestAtAStopABroadcastIsToldWhetherItMayHaveBeenCarriedOut(t *testing.T) {
 					<-ctx.Done()
 				}
 			}
-			if rec := p.stopped("/*/"); rec.Code != want {
+			if rec := p.stopped("/*/", "7"); rec.Code != want {
 				t.Errorf("one is asked: %v: %d %s", connects, rec.Code, rec.Body)
 			}
 		})
+	}
+}
+
+// What was read on a connection that had been kept may have been carried out, also when net/http
+// sends it again by itself, and the next connection is refused. It does so for an empty key, too.
+func TestAtAStopWhatAMemberHasReadBeforeItDiedMayHaveBeenCarriedOut(t *testing.T) {
+	for _, path := range []string{"/a/", "/*/"} {
+		for _, key := range []string{"7", ""} {
+			t.Run(path+key, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := newPipes(t, dispatch.Config{})
+					defer p.close()
+					p.owner("a", nil)
+					read := 0
+					p.serve["a:80"] = func(_ context.Context, conn net.Conn) {
+						in := bufio.NewReader(conn)
+						for ; read < 2; read++ {
+							if _, err := http.ReadRequest(in); err != nil {
+								return
+							}
+							if read == 0 {
+								fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhere")
+							}
+						}
+						p.serve["a:80"] = nil
+					}
+					p.ask("a", 1)
+					p.requests.Wait()
+					p.member("n2", nil)
+					p.connecting = func(ctx context.Context, address string) {
+						if address == "n2:80" {
+							<-ctx.Done()
+						}
+					}
+					rec := p.stopped(path, key)
+					if read != 2 || rec.Code != 502 ||
+						rec.Header().Get(dispatch.HeaderReason) != dispatch.ReasonLost {
+						t.Errorf("%d were read: %d %v %s", read, rec.Code, rec.Header(), rec.Body)
+					}
+				})
+			})
+		}
 	}
 }
