@@ -50,16 +50,21 @@ func limitsOf(asked routeLimits, descriptors int) (l routeLimits, fit bool) {
 	l = asked
 	l.fanout, l.idle = min(dispatch.DefaultFanout, l.inFlight), min(dispatch.DefaultIdleConns,
 		l.inFlight)
-	l.conns = l.inFlight + l.streams + 256 // an event stream keeps its connection's place
+	// An event stream keeps its connection's place; those that wait for a move or an owner come on
+	// top of the requests, and have no connection to a member.
+	l.conns = l.inFlight + max(1, l.inFlight/4) + l.streams + 256
 	// An upgraded connection gives its own back.
-	need := l.conns + l.streams + l.inFlight + l.streams + l.fanout + l.idle
+	others := func() int { return l.streams + l.inFlight + l.streams + l.fanout + l.idle }
+	need := l.conns + others()
 	descriptors = max(1, descriptors-httpserver.SpareConns)
 	if need <= descriptors {
 		return l, true
 	}
-	for _, n := range []*int{&l.conns, &l.inFlight, &l.streams, &l.fanout, &l.idle} {
-		*n = max(1, *n*descriptors/need)
+	share := max(0, descriptors-8) // a few are for those whose share is less than 1
+	for _, n := range []*int{&l.inFlight, &l.streams, &l.fanout, &l.idle} {
+		*n = max(1, *n*share/need)
 	}
+	l.conns = max(1, descriptors-others())
 	l.member = min(l.member, max(1, l.inFlight/2))
 	l.stream = min(l.stream, max(1, l.streams/2))
 	return l, false

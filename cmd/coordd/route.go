@@ -36,7 +36,8 @@ func (o *routeFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.routeTimeout, "route-timeout", dispatch.DefaultTimeout,
 		"The `time` in which an owner has to begin its answer.")
 	f.IntVar(&o.routeInFlight, "route-inflight", dispatch.DefaultInFlight,
-		"The most `requests` under way at one time.")
+		"The most `requests` under way at one time, beside a quarter as many that wait for a move "+
+			"or for an owner.")
 	f.IntVar(&o.routeAMember, "route-inflight-member", 0,
 		"The most `requests` under way to one member, so that a slow one delays nobody else. "+
 			"Without it: 256, or --route-inflight if that is less.")

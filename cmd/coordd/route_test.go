@@ -42,7 +42,7 @@ func TestLoopbackIsRoutedToOnlyWhereTheWholeServiceIsOnThisHost(t *testing.T) {
 
 // However few descriptors there are, half of them or 512 are left for Consul and the rest.
 func TestTheLimitsFitIntoTheDescriptors(t *testing.T) {
-	for _, n := range []int{64, 128, 256, 1024, 4096, 20_000, 65_536, unlimited} {
+	for _, n := range []int{64, 128, 256, 592, 1024, 4096, 20_000, 65_536, unlimited} {
 		for _, routes := range []bool{false, true} {
 			b := budgetOf(n, routes)
 			spare := min(512, n/2)
@@ -52,14 +52,23 @@ func TestTheLimitsFitIntoTheDescriptors(t *testing.T) {
 			if !routes {
 				continue
 			}
-			l, fit := limitsOf(routeLimits{inFlight: 4096, member: 256, streams: 4096,
-				stream: 1024}, b.route)
-			// A request has a connection of its client's and one to its member; so has a stream,
-			// and may have given its place back.
-			used := l.conns + 8 + l.streams + l.inFlight + l.streams + l.fanout + l.idle
-			if used > b.route && n >= 256 || fit != (l.inFlight == 4096) || l.member > l.inFlight ||
-				l.stream > l.streams {
-				t.Errorf("%d descriptors, %d for the route: %+v use %d", n, b.route, l, used)
+			for _, asked := range []routeLimits{
+				{inFlight: 4096, member: 256, streams: 4096, stream: 1024},
+				{inFlight: 4096, member: 256, streams: 1, stream: 1},
+				{inFlight: 5, member: 5, streams: 4096, stream: 1024},
+			} {
+				l, fit := limitsOf(asked, b.route)
+				// A request has a connection of its client's and one to its member; so has a
+				// stream, and may have given its place back.
+				used := l.conns + 8 + l.streams + l.inFlight + l.streams + l.fanout + l.idle
+				if used > b.route || fit != (l.inFlight == asked.inFlight) ||
+					l.member > l.inFlight || l.stream > l.streams {
+					t.Errorf("%d descriptors, %d for the route: %+v use %d", n, b.route, l, used)
+				}
+				// those that wait for a move or an owner beside them
+				if most := l.inFlight + max(1, l.inFlight/4) + l.streams; l.conns < most {
+					t.Errorf("%d descriptors: %+v leave no connections to %d clients", n, l, most)
+				}
 			}
 		}
 	}
