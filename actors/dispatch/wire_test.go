@@ -115,10 +115,7 @@ func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
 		t.Fatalf("%q %v", blank, err)
 	}
 	fmt.Fprint(conn, "hello")
-	resp, err := http.ReadResponse(in, nil)
-	for err == nil && resp.StatusCode == 100 { // the owner asked for it once more
-		resp, err = http.ReadResponse(in, nil)
-	}
+	resp, err := continued(in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,6 +149,16 @@ func answers(t *testing.T, in *bufio.Reader, status int) {
 	}
 }
 
+// continued reads the service's answer: who was told to continue may be told so again before it.
+func continued(in *bufio.Reader) (*http.Response, error) {
+	for {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil || resp.StatusCode != http.StatusContinue {
+			return resp, err
+		}
+	}
+}
+
 // answer is a response whose body has been read.
 type answer struct {
 	*http.Response
