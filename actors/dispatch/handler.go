@@ -175,10 +175,16 @@ func (d *Dispatcher) stream(t *routedRequest, r *http.Request) error {
 	return nil
 }
 
-// registered is how many members are known to be; 0: not known now.
+// registered is how many members are known to be; 0: not known now. They are counted once a second:
+// for whoever asks a router sorts and copies them.
 func (d *Dispatcher) registered() int {
-	members, _ := d.cfg.Locator.Members(endedContext)
-	return len(members)
+	d.counting.Lock()
+	defer d.counting.Unlock()
+	if d.members == 0 || time.Since(d.membersAt) >= time.Second {
+		members, _ := d.cfg.Locator.Members(endedContext)
+		d.members, d.membersAt = len(members), time.Now()
+	}
+	return d.members
 }
 
 // roomForOthers says why a member may have most, where it may have max else.

@@ -266,6 +266,40 @@ func TestBroadcastsTakeNoneOfAMembersShareOfTheLastPlaces(t *testing.T) {
 	}
 }
 
+// The share is that of all members that there are, who are counted once a second: a router sorts
+// and copies them for whoever asks.
+func TestTheMembersThatHaveAShareAreCountedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes(t, dispatch.Config{InFlight: 64, PerMember: 64, Timeout: time.Hour})
+		defer p.close()
+		p.owner("hung", func(ctx context.Context) { <-ctx.Done() })
+		p.ask("hung", 48) // whoever is registered has 8 places by now, and 8 are of broadcasts
+		synctest.Wait()
+		p.owner("good", func(context.Context) {})
+		for i, c := range []struct{ members, counted int }{{2, 1}, {2, 1}, {4, 2}} {
+			for range 100 {
+				p.ask("good", 1)
+				synctest.Wait()
+			}
+			if n := p.table.listed.Load(); n != int64(c.counted) {
+				t.Errorf("step %d: counted %d times, want %d", i, n, c.counted)
+			}
+			rec := p.ask("hung", 1)
+			synctest.Wait()
+			if want := fmt.Sprint(8/c.members, " requests to member"); rec.Code != 503 ||
+				!strings.HasPrefix(rec.Body.String(), want) {
+				t.Errorf("step %d: %d %s, want %s", i, rec.Code, rec.Body, want)
+			}
+			if i == 1 {
+				for _, id := range []string{"n3", "n4"} {
+					p.owner(id, nil)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}
+
 // One that waits for an owner which refuses connections, and then for the end of a move, has one
 // place of those that wait all the time: it is not refused for want of another.
 func TestARequestHasOnePlaceOfThoseThatWait(t *testing.T) {

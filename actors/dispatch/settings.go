@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
@@ -199,6 +200,10 @@ type Dispatcher struct {
 	broadcasting             broadcastPlaces
 	turns                    memberTurns // of the requests of broadcasts
 	fanout                   *semaphore.Weighted
+
+	counting  sync.Mutex // of the members
+	members   int        // that there were
+	membersAt time.Time
 }
 
 // New returns a dispatcher. Errors: [ErrConfig], all that is wrong at once.

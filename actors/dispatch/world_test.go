@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coordd/coordd/actors/dispatch"
@@ -28,6 +29,7 @@ type table struct {
 	members []routing.Member
 	changed *messages.State[struct{}]
 	asked   int
+	listed  atomic.Int64 // how often the members were asked for
 }
 
 func newTable() *table {
@@ -67,8 +69,12 @@ func (t *table) Await(ctx context.Context, item string) (routing.Location, error
 	}
 }
 
-func (t *table) Members(context.Context) ([]routing.Member, error) { return t.members, nil }
-func (t *table) Changed() *messages.Cursor[struct{}]               { return t.changed.Subscribe() }
+func (t *table) Members(context.Context) ([]routing.Member, error) {
+	t.listed.Add(1)
+	return t.members, nil
+}
+
+func (t *table) Changed() *messages.Cursor[struct{}] { return t.changed.Subscribe() }
 
 // world is a dispatcher on loopback and some members' services.
 type world struct {
