@@ -10,52 +10,102 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+// deletion is an order to delete an election, as it stands in the election's node. A ZooKeeper that
+// is restored from before it has lost the order. The election may have a leader again then, also if
+// somebody has given another order since.
+type deletion struct {
+	incarnation int64 // creation zxid of the election's node
+	written     int64 // zxid of its last change
+	at          int64 // its time: a single server goes on with the zxids of a restore
+}
+
+// stands tells whether the order is in the election's node with that data and stat.
+func (d deletion) stands(data []byte, stat *zk.Stat) bool {
+	_, deleted := parseEnded(data)
+	return deleted && d == deletionOf(stat)
+}
+
+func deletionOf(stat *zk.Stat) deletion {
+	return deletion{incarnation: stat.Czxid, written: stat.Mzxid, at: stat.Mtime}
+}
+
+// errOrderLost is that an order no longer stands in the election that it was given for.
+var errOrderLost = errors.New("the order to delete the election has gone")
+
 func (b *backend) Delete(ctx context.Context) error {
 	ctx, cancel := b.conn.whileOpen(ctx)
 	defer cancel()
-	incarnation := int64(0) // of the election that the order is for: the first that it finds
-	err := b.retry(ctx, "delete", func() error {
-		_, stat, err := b.conn.zk.Get(b.base)
-		if errors.Is(err, zk.ErrNoNode) && incarnation == 0 {
-			// This server may be behind, and then it is an election that goes on.
-			if _, err = b.conn.zk.Sync(b.base); err == nil || errors.Is(err, zk.ErrNoNode) {
-				_, stat, err = b.conn.zk.Get(b.base)
-			}
-		}
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil
-		case err != nil:
-			return err
-		case incarnation != 0 && stat.Czxid != incarnation:
-			return nil // another Delete was faster, and this is the next election of the name
-		}
-		incarnation = stat.Czxid
-		if err := b.checkOwn(); err != nil {
+	pause := risingPause(time.Second)
+	for incarnation := int64(0); ; b.conn.sleep(ctx, pause.NextBackOff()) {
+		order, err := b.orderDeletion(ctx, incarnation)
+		if err != nil || order.incarnation == 0 {
 			return err
 		}
-		err = b.stateWriter(ctx, stateDeleted, incarnation)()
-		if errors.Is(err, election.ErrDeleted) {
-			// Another Delete was faster. deleteAll leaves an election alone that was made since.
-			return nil
+		incarnation = order.incarnation
+		if err := b.awaitVacancy(ctx, order); err != nil {
+			return err
 		}
-		return err
-	})
-	if err != nil || incarnation == 0 {
-		return err
+		if err := b.waitLockDelay(ctx, order); err != nil {
+			return err
+		}
+		err = b.retry(ctx, "delete", func() error { return b.deleteAll(ctx, order) })
+		if !errors.Is(err, errOrderLost) {
+			return err
+		}
 	}
-	if err := b.awaitVacancy(ctx, incarnation); err != nil {
-		return err
-	}
-	if err := b.waitLockDelay(ctx, incarnation); err != nil {
-		return err
-	}
-	return b.retry(ctx, "delete", func() error { return b.deleteAll(ctx, incarnation) })
 }
 
-// awaitVacancy waits until nobody leads the election made at the zxid incarnation, or until that
-// election is gone: the leader of another one of the name is not waited for.
-func (b *backend) awaitVacancy(ctx context.Context, incarnation int64) error {
+// orderDeletion writes the order to delete the election made at the zxid incarnation, if nobody has
+// yet. 0 stands for the first election that it finds. It returns the order; the zero value: that
+// election is gone.
+func (b *backend) orderDeletion(ctx context.Context, incarnation int64) (order deletion,
+	err error) {
+	err = b.retry(ctx, "delete", func() error {
+		for wrote := false; ; wrote = true {
+			data, stat, err := b.conn.zk.Get(b.base)
+			if errors.Is(err, zk.ErrNoNode) && incarnation == 0 {
+				// This server may be behind, and then it is an election that goes on.
+				if _, err = b.conn.zk.Sync(b.base); err == nil || errors.Is(err, zk.ErrNoNode) {
+					data, stat, err = b.conn.zk.Get(b.base)
+				}
+			}
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				return nil
+			case err != nil:
+				return err
+			case incarnation != 0 && stat.Czxid != incarnation:
+				return nil // another Delete was faster, and this is the next election of the name
+			}
+			incarnation = stat.Czxid
+			if wrote {
+				if order = deletionOf(stat); !order.stands(data, stat) {
+					order = deletion{}
+					return errChanged // lost already
+				}
+				return nil
+			}
+			if err := b.checkOwn(); err != nil {
+				return err
+			}
+			err = b.stateWriter(ctx, stateDeleted, incarnation)()
+			if errors.Is(err, election.ErrDeleted) {
+				return nil // another Delete was faster
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return deletion{}, err // what was given up may still write to order
+	}
+	return order, nil
+}
+
+// awaitVacancy waits until nobody leads the election, or until the order no longer stands: the
+// leader of another one of the name is not waited for.
+func (b *backend) awaitVacancy(ctx context.Context, order deletion) error {
 	root, leader := b.conn.subscribe(b.base), b.conn.subscribe(b.path(leaderNode))
 	defer b.conn.unfollow(root.node)
 	defer b.conn.unfollow(leader.node)
@@ -67,7 +117,7 @@ func (b *backend) awaitVacancy(ctx context.Context, incarnation int64) error {
 		known := led.number > before && (led.err == nil || errors.Is(led.err, zk.ErrNoAuth))
 		leads := led.exists && ephemeral(&led.stat)
 		if known && !leads || is.number > before && is.err == nil &&
-			(!is.exists || is.stat.Czxid != incarnation) {
+			!(is.exists && order.stands(is.data, &is.stat)) {
 			return nil
 		}
 		select {
@@ -88,9 +138,10 @@ func (b *backend) awaitVacancy(ctx context.Context, incarnation int64) error {
 // waitLockDelay waits for the lock-delay of a last leader that did not release: it may not know yet
 // that it has lost the leadership. Delete removes the term node, and without it nothing would hold
 // back the first leader of the next election of this name.
-func (b *backend) waitLockDelay(ctx context.Context, incarnation int64) error {
+func (b *backend) waitLockDelay(ctx context.Context, order deletion) error {
 	root := b.conn.follow(b.base)
 	defer b.conn.unfollow(root)
+	before := b.conn.rereadNow(root)
 	for {
 		var left time.Duration
 		err := b.retry(ctx, "delete", func() error {
@@ -108,12 +159,13 @@ func (b *backend) waitLockDelay(ctx context.Context, incarnation int64) error {
 		}
 		wait, cancel := context.WithTimeout(ctx, left)
 		_, err = root.state.Reader().Wait(wait, func(r reading) bool {
-			return r.number > 0 && (!r.exists || r.stat.Czxid != incarnation)
+			return r.number > before && r.err == nil &&
+				!(r.exists && order.stands(r.data, &r.stat))
 		})
 		cancel()
 		switch {
 		case err == nil:
-			return nil // another was quicker
+			return nil // another was quicker, or the order is lost
 		case ctx.Err() != nil:
 			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; "+
 				"the election stays ended, delete it again",
@@ -131,17 +183,20 @@ func (c *Conn) rereadNow(nodes ...*sharedWatch) uint64 {
 	return number
 }
 
-// deleteAll removes the election made at the zxid incarnation with all its nodes. Nobody can join
-// or lead any more. A stranger may make nodes as it goes on, so it pauses before it looks again.
-func (b *backend) deleteAll(ctx context.Context, incarnation int64) error {
+// deleteAll removes the election with all its nodes while the order stands, under which nobody can
+// join or lead any more. It returns errOrderLost if it does not, and nil if the election is gone. A
+// stranger may make nodes as it goes on, so it pauses before it looks again.
+func (b *backend) deleteAll(ctx context.Context, order deletion) error {
 	pause := risingPause(time.Second)
 	for ; ctx.Err() == nil; b.conn.sleep(ctx, pause.NextBackOff()) {
 		data, stat, err := b.conn.zk.Get(b.base)
-		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != incarnation {
+		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != order.incarnation:
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case !order.stands(data, stat):
+			return errOrderLost
 		}
 		if err := errors.Join(b.ensureIdentity(data, stat), b.checkOwn()); err != nil {
 			return err
@@ -156,7 +211,8 @@ func (b *backend) deleteAll(ctx context.Context, incarnation int64) error {
 				last = append([]any{&zk.DeleteRequest{Path: b.path(child), Version: -1}}, last...)
 				continue
 			}
-			// The conditions refuse a late request, which would hit a new election of this name.
+			// The conditions refuse a late request, which would hit a new election of this
+			// name, or this one when a restore has taken the order.
 			_, err := b.conn.zk.Multi(append(b.checkIdentity(data),
 				&zk.CheckVersionRequest{Path: b.base,
 					Version: stat.Version}, &zk.DeleteRequest{Path: b.path(child), Version: -1})...)
