@@ -59,7 +59,7 @@ func (s *Server) connect(w *Way, send func([]byte)) *conn {
 		return c
 	}
 	s.conns[c] = true
-	c.pings = time.AfterFunc(Tick/2, c.ping)
+	c.pings = time.AfterFunc(s.tick/2, c.ping)
 	return c
 }
 
@@ -75,7 +75,7 @@ func (c *conn) ping() {
 		s.touch(c.session)
 		c.touched = false
 	}
-	c.pings.Reset(Tick / 2)
+	c.pings.Reset(s.tick / 2)
 }
 
 // hangUp ends the connection from the server's side.

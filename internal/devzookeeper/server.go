@@ -13,12 +13,13 @@ import (
 // Tick is ZooKeeper's usual one. Sessions last for two to twenty of them.
 const Tick = 2 * time.Second
 
-// syncLimit is how long a server that is cut off from the others goes on.
-const syncLimit = 5 * Tick
+// syncLimit is for how many ticks a server that is cut off from the others goes on.
+const syncLimit = 5
 
 // Server is the ensemble.
 type Server struct {
 	mu       sync.Mutex
+	tick     time.Duration
 	zxid     int64
 	tree     *tree
 	first    int64 // the zxid before those of done
@@ -41,8 +42,15 @@ type session struct {
 
 // New returns a server with nothing in it.
 func New() *Server {
-	return &Server{zxid: 1 << 32, first: 1 << 32, last: 1 << 56, sessions: map[int64]*session{},
-		conns: map[*conn]bool{}, tree: newTree()}
+	return &Server{tick: Tick, zxid: 1 << 32, first: 1 << 32, last: 1 << 56,
+		sessions: map[int64]*session{}, conns: map[*conn]bool{}, tree: newTree()}
+}
+
+// SetTick gives it another tick, before anybody connects.
+func (s *Server) SetTick(tick time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick = tick
 }
 
 // commit ends a draft, and has the servers of all connections hear of it.
@@ -85,7 +93,7 @@ func (s *Server) endSession(id int64) {
 // open makes a session.
 func (s *Server) open(asked time.Duration, owner *conn) *session {
 	s.last++
-	of := s.keep(s.last, min(max(asked, 2*Tick), 20*Tick), owner)
+	of := s.keep(s.last, min(max(asked, 2*s.tick), 20*s.tick), owner)
 	s.commit(s.begin(of.id))
 	return of
 }

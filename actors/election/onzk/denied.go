@@ -17,8 +17,13 @@ const (
 	toLeave = "leave" // or to give the leadership up
 )
 
+// mostPause is for how long nothing is asked for between two tries of what is denied: the core waits
+// for up to 3 s, which is more than the shortest sessions last.
+const mostPause = 4 * time.Second
+
 // denial is that ZooKeeper denies a candidate something, again and again.
 type denial struct {
+	session     int64 // in which it does
 	since, last time.Time
 	lasts       bool // it was denied again, a session's timeout later or more
 	heeded      bool // the candidate is giving its place up for it
@@ -43,7 +48,7 @@ func (b *backend) denied(what string, err error) {
 	switch {
 	case err == nil || me.node == "" || me.session != c.session():
 		c.notDenied(of)
-	case !c.deniedAgain(of):
+	case !c.deniedAgain(of, me.session):
 	case what == toLeave:
 		b.giveSessionUp()
 	default:
@@ -52,13 +57,16 @@ func (b *backend) denied(what string, err error) {
 }
 
 // deniedAgain records a denial. It tells whether it lasts and something is to be done.
-func (c *Conn) deniedAgain(of denialOf) bool {
+func (c *Conn) deniedAgain(of denialOf, session int64) bool {
 	timeout := c.timeout()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, d := time.Now(), c.denials[of]
-	if now.Sub(d.last) > timeout {
-		d = denial{since: now, heeded: d.heeded} // of another time
+	switch {
+	case d.session != session:
+		d = denial{session: session, since: now}
+	case now.Sub(d.last) > timeout+mostPause:
+		d.since = now // it is not known whether it would have been denied all the time
 	}
 	d.last, d.lasts = now, now.Sub(d.since) >= timeout
 	due := d.lasts && !d.heeded
