@@ -17,8 +17,8 @@ const (
 	toLeave = "leave" // or to give the leadership up
 )
 
-// mostPause is for how long nothing is asked for between two tries of what is denied: the core waits
-// for up to 3 s, which is more than the shortest sessions last.
+// mostPause is for how long nothing is asked for between two tries of what is denied: the core
+// waits for up to 3 s, which is more than the shortest sessions last.
 const mostPause = 4 * time.Second
 
 // denial is that ZooKeeper denies a candidate something, again and again.
@@ -27,6 +27,7 @@ type denial struct {
 	since, last time.Time
 	lasts       bool // it was denied again, a session's timeout later or more
 	heeded      bool // the candidate is giving its place up for it
+	said        bool // that it may not
 }
 
 // denialOf is the key of a denial.
@@ -83,13 +84,16 @@ func (c *Conn) notDenied(of denialOf) {
 }
 
 // giveSessionUp gives the session up in which a candidate can do nothing, unless it is a caller's
-// own, or another leads in it, who would lose the leadership and is not denied to give it up.
-func (b *backend) giveSessionUp() {
+// own, or another leads in it, who would lose the leadership and is not denied to give it up. It
+// tells whether it does.
+func (b *backend) giveSessionUp() bool {
 	c := b.conn
-	if c.own && !c.ledByOthers() {
+	gives := c.own && !c.ledByOthers()
+	if gives {
 		c.dialer.giveUp(b.candidacy().session,
 			"was given up: ZooKeeper denies what its candidates need")
 	}
+	return gives
 }
 
 // ledByOthers tells whether somebody leads here who is not denied to give the leadership up.
@@ -106,7 +110,8 @@ func (c *Conn) ledByOthers() bool {
 }
 
 // makeWay gives a candidate's place up because of a denial, unless it leads by now. Watch has it
-// join again.
+// join again. If it cannot, that is tried again when the denial has gone on for a session's timeout
+// more: each try has everything read again, which may be denied at once.
 func (b *backend) makeWay(of denialOf, why error) {
 	c := b.conn
 	soon, cancel := context.WithTimeout(c.ctx, c.timeout())
@@ -116,19 +121,25 @@ func (b *backend) makeWay(of denialOf, why error) {
 		if me.node == "" || me.left || me.session != c.session() || c.leadsNow(b) {
 			return nil
 		}
-		c.log.Warn("place-given-up", "election", b.name, "err", why)
-		return b.remove(me, true)
+		err := b.remove(me, true)
+		if err == nil {
+			c.log.Warn("place-given-up", "election", b.name, "err", why)
+		}
+		return err
 	})
+	denied, said := errors.Is(err, zk.ErrNoAuth), false
 	c.mu.Lock()
 	if d, is := c.denials[of]; is && err != nil {
-		d.heeded = false
+		said = d.said
+		d.heeded, d.since, d.said = false, time.Now(), said || denied
 		c.denials[of] = d
 	} else {
 		delete(c.denials, of) // it is another place
 	}
 	c.mu.Unlock()
-	if errors.Is(err, zk.ErrNoAuth) {
-		b.giveSessionUp()
+	if denied && !b.giveSessionUp() && !said {
+		c.log.Warn("place-kept", "election", b.name, "err", why, "then",
+			"nobody behind this candidate leads; give it its rights back, or end its process")
 	}
 }
 
