@@ -56,19 +56,18 @@ func (b *backend) Delete(ctx context.Context) error {
 }
 
 // orderDeletion writes the order to delete the election made at the zxid incarnation, if nobody has
-// yet. 0 stands for the first election that it finds. It returns the order; the zero value: that
-// election is gone.
+// yet. 0 stands for the election of now. It returns the order; the zero value: that election is
+// gone.
 func (b *backend) orderDeletion(ctx context.Context, incarnation int64) (order deletion,
 	err error) {
 	err = b.retry(ctx, "delete", func() error {
+		if incarnation == 0 {
+			if err := b.catchUp(); err != nil {
+				return err
+			}
+		}
 		for wrote := false; ; wrote = true {
 			data, stat, err := b.conn.zk.Get(b.base)
-			if errors.Is(err, zk.ErrNoNode) && incarnation == 0 {
-				// This server may be behind, and then it is an election that goes on.
-				if _, err = b.conn.zk.Sync(b.base); err == nil || errors.Is(err, zk.ErrNoNode) {
-					data, stat, err = b.conn.zk.Get(b.base)
-				}
-			}
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				return nil

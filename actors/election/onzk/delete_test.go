@@ -3,7 +3,6 @@ package onzk_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +17,8 @@ func TestADeleteOverAServerThatIsBehindRemovesTheElection(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
 		quick := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
 		defer quick.Close()
-		slow := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{
-			Rand: rand.New(always{}), Lag: 3 * time.Second}).Dial})
+		slow := s.behind()
 		defer slow.Close()
-		time.Sleep(time.Minute)
 		must(t, s.operator(quick).End(t.Context()))
 		must(t, s.operator(slow).Delete(t.Context()))
 		if left := s.zoo.Nodes(onzk.DefaultRoot + "/demo"); len(left) > 0 {

@@ -186,10 +186,10 @@ func (b *backend) findNode(session int64, guid string) (node string, err error) 
 	return node, nil
 }
 
-// childrenNow returns the children of the election's node as the ensemble's leader has them: what a
-// request has created before, over another connection, may not have come to this server yet.
+// childrenNow returns the children of the election's node as of now: what a request has created
+// before, over another connection, may not have come to this server yet.
 func (b *backend) childrenNow() ([]string, error) {
-	if _, err := b.conn.zk.Sync(b.base); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err := b.catchUp(); err != nil {
 		return nil, err
 	}
 	children, _, err := b.conn.zk.Children(b.base)
@@ -197,4 +197,14 @@ func (b *backend) childrenNow() ([]string, error) {
 		return nil, nil
 	}
 	return children, err
+}
+
+// catchUp has this connection's server hear of all that the ensemble has acknowledged before: it
+// may be behind what others know, unless its session has just begun.
+func (b *backend) catchUp() error {
+	_, err := b.conn.zk.Sync(b.base)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
 }

@@ -33,10 +33,7 @@ func (b *backend) Candidates(ctx context.Context) ([]election.Candidate, error) 
 }
 
 func (b *backend) candidates(ctx context.Context) ([]election.Candidate, error) {
-	children, _, err := b.conn.zk.Children(b.base)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
+	children, err := b.childrenNow()
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +77,14 @@ func (b *backend) HandOver(ctx context.Context, id string, from uint64) error {
 	return nil
 }
 
-// handOver asks one leader of one election to make way. The order is bound to that leader's node
-// and term, because nodes of the next leader, and of the next election of the name, may have the
-// same versions. It writes nothing once ctx has ended: what it has read may be old by then, and
-// name a leader that nobody meant.
+// handOver asks one leader of one election, those of now, to make way. The order is bound to that
+// leader's node and term, because nodes of the next leader, and of the next election of the name,
+// may have the same versions. It writes nothing once ctx has ended: what it has read may be old by
+// then, and name a leader that nobody meant.
 func (b *backend) handOver(ctx context.Context, id string, from uint64) error {
+	if err := b.catchUp(); err != nil {
+		return err
+	}
 	if err := b.checkPlace(); err != nil {
 		return err
 	}
@@ -204,11 +204,16 @@ func (b *backend) End(ctx context.Context) error {
 }
 
 // stateWriter returns a function that writes state to the election made at the zxid incarnation. 0
-// stands for the first election that it finds or makes. The function may be called again. It does
+// stands for the election of now, or one that it makes. The function may be called again. It does
 // not end an election that is being deleted. It writes nothing once ctx has ended, as handOver.
 func (b *backend) stateWriter(ctx context.Context, state string,
 	incarnation int64) func() error {
 	return func() error {
+		if incarnation == 0 {
+			if err := b.catchUp(); err != nil {
+				return err
+			}
+		}
 		if err := b.checkPlace(); err != nil {
 			return err
 		}
