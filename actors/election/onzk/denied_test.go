@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,13 +39,13 @@ func (d *denying) Dial(network, address string, timeout time.Duration) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	const noAuth = -102
-	return &deniedConn{wrongAnswers{Conn: c, code: noAuth}, d}, nil
+	return &deniedConn{Conn: c, server: d}, nil
 }
 
 type deniedConn struct {
-	wrongAnswers
+	net.Conn
 	server *denying
+	denied sync.Map // the numbers of requests
 }
 
 func (c *deniedConn) Write(request []byte) (int, error) {
@@ -61,9 +62,20 @@ func (c *deniedConn) Write(request []byte) (int, error) {
 		return c.Conn.Write(request)
 	}
 	xid := binary.BigEndian.Uint32(request[4:])
-	c.xid.Store(xid)
+	c.denied.Store(xid, true)
 	_, err := c.Conn.Write(packet(xid, int32(exists), int32(1), byte('/'), byte(0)))
 	return len(request), err
+}
+
+func (c *deniedConn) Read(answer []byte) (int, error) {
+	n, err := c.Conn.Read(answer)
+	if n >= 16 {
+		if _, is := c.denied.LoadAndDelete(binary.BigEndian.Uint32(answer)); is {
+			noAuth := int32(-102)
+			binary.BigEndian.PutUint32(answer[12:], uint32(noAuth))
+		}
+	}
+	return n, err
 }
 
 // An administrator takes the rights to an election's nodes away from its leader. It may not give

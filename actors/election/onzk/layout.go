@@ -135,6 +135,13 @@ func lockDelayOf(term []byte, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
+// holderOf returns the id of the last leader; empty: the record cannot be read.
+func holderOf(term []byte) string {
+	var r termRecord
+	_ = json.Unmarshal(term, &r)
+	return r.ID
+}
+
 // yieldRecord is the data of the node yield: the candidate of a hand-over, and for how long the
 // others wait for it.
 type yieldRecord struct {

@@ -159,11 +159,11 @@ func (b *backend) leaveOps(me candidacy, place, unread bool) (ops []any, err err
 	if me.taken && unread {
 		return b.opsOf(me, true, place, true, me.termVersion, 0), nil
 	}
-	_, term, err := b.term()
+	holder, term, err := b.term()
 	if err != nil {
 		return nil, err
 	}
-	r, leader, mine, err := b.readLeader(me)
+	r, leader, mine, err := b.readLeader(me, holder, term)
 	if err != nil {
 		return nil, err
 	}

@@ -100,14 +100,14 @@ func (b *backend) handOver(ctx context.Context, id string, from uint64) error {
 		}
 		incarnation = rootStat.Czxid
 		// The term before the leader's node: a term that is read later may be the next leader's.
-		_, term, err := b.term()
+		holder, term, err := b.term()
 		if errors.Is(err, election.ErrDeleted) {
 			return election.ErrNoLeader
 		}
 		if err != nil {
 			return err
 		}
-		leader, stat, _, err := b.readLeader(candidacy{})
+		leader, stat, _, err := b.readLeader(candidacy{}, holder, term)
 		switch {
 		case err != nil:
 			return err

@@ -13,14 +13,17 @@ import (
 )
 
 // readLeader reads the leader's node. stat is nil if there is none, or if it is not ephemeral.
-// mine: it belongs to this candidate, in the session that it joined with.
-func (b *backend) readLeader(me candidacy) (r leaderRecord, stat *zk.Stat, mine bool, err error) {
+// mine: it belongs to this candidate, in the session that it joined with. The term, which was read
+// before, says so too: a stranger may keep the leader's data to himself, or have written over it.
+func (b *backend) readLeader(me candidacy, holder []byte, term *zk.Stat) (r leaderRecord,
+	stat *zk.Stat, mine bool, err error) {
 	data, stat, err := b.getLeader()
 	if stat == nil || err != nil || !ephemeral(stat) {
 		return r, nil, false, err
 	}
 	r = parseLeader(data, stat)
-	return r, stat, me.isLeader(r, stat), nil
+	mine = stat.Czxid == term.Mzxid && me.ID != "" && holderOf(holder) == me.ID
+	return r, stat, me.isLeader(r, stat) || mine && stat.EphemeralOwner == me.session, nil
 }
 
 // getLeader reads the leader's node. stat is nil if there is none. There is no data if a stranger
@@ -63,6 +66,9 @@ func (b *backend) Take(ctx context.Context) (token uint64, retry time.Duration, 
 	err = b.operate(ctx, "take the leadership", func() (err error) {
 		defer close(done)
 		t, r, err = b.take()
+		b.update(func(now *candidacy) {
+			now.takeUnknown = isPassing(err) || now.takeUnknown && err != nil
+		})
 		if err == nil && t != 0 {
 			b.conn.setLeading(b, true)
 		}
@@ -122,7 +128,7 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 				return 0, 0, err
 			}
 		}
-		_, leader, mine, err := b.readLeader(me)
+		_, leader, mine, err := b.readLeader(me, holder, term)
 		switch {
 		case err != nil:
 			return 0, 0, err

@@ -281,6 +281,9 @@ func (w *watcher) view(ctx context.Context, now time.Time) (v election.View, fre
 		v.Turn = false
 		w.wakeAt(delayed)
 	}
+	if leader.exists && !v.Mine && me.takeUnknown && leader.stat.EphemeralOwner == me.session {
+		v.Turn = true // another take tells by the term whether this is the last one's
+	}
 	// Without a leader, the view waits for the first listing: it says whether this candidate leads.
 	return v, leader.exists || w.position.number != 0 && w.position.node == me.node
 }
