@@ -252,18 +252,26 @@ func TestALeaderThatStopsWhileANewEpochIsOnItsWayResigns(t *testing.T) {
 	}
 }
 
+// threeWithOneThatStopsIn is n1, which leads, n2, whose work takes so long to stop and which sends by
+// that way, and n3, which is slow to take the leadership.
+func threeWithOneThatStopsIn(c *cluster, d time.Duration, way http.RoundTripper) (n2 *member) {
+	c.addWork(c.items(6)...)
+	c.start("n1")
+	c.await("all work", time.Minute, c.balanced(6))
+	c.way = way
+	n2 = c.start("n2", stopsIn(d), func(cfg *actors.Config) { cfg.StopTimeout = 2 * d })
+	slow := transport.NewWire(c.consul.RoundTripper())
+	slow.Slow(func() time.Duration { return 100 * time.Millisecond })
+	c.way = slow
+	c.start("n3")
+	c.await("shared out", time.Minute, c.balanced(6))
+	return n2
+}
+
 // Its Lead would end at once, and another's begin that much later.
 func TestAMemberThatIsOnItsWayOutDoesNotTakeTheLeadership(t *testing.T) {
 	run(t, func(c *cluster) {
-		c.addWork(c.items(6)...)
-		c.start("n1")
-		c.await("all work", time.Minute, c.balanced(6))
-		stops := c.start("n2", stopsIn(10*time.Second))
-		way := transport.NewWire(c.consul.RoundTripper())
-		way.Slow(func() time.Duration { return 100 * time.Millisecond })
-		c.way = way
-		c.start("n3")
-		c.await("shared out", time.Minute, c.balanced(6))
+		stops := threeWithOneThatStopsIn(c, 10*time.Second, nil)
 		stops.cancel()
 		time.Sleep(time.Second)
 		c.stop("n1")
@@ -273,5 +281,43 @@ func TestAMemberThatIsOnItsWayOutDoesNotTakeTheLeadership(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		c.stop("n2")
+	})
+}
+
+// Nobody else could: its session holds the key.
+func TestAMemberOnItsWayOutLeadsIfItsTakeWasCarriedOut(t *testing.T) {
+	run(t, func(c *cluster) {
+		to, lost := c.consul.RoundTripper(), atomic.Bool{}
+		way, sent := telling(transport.When(to, func(r *http.Request) bool {
+			return takesLeadership(r) && !lost.Swap(true)
+		}, transport.Mute(to)), takesLeadership)
+		stops := threeWithOneThatStopsIn(c, 4*time.Minute, way)
+		c.members["n1"].cancel()
+		<-sent
+		stops.cancel()
+		// a request without an answer, and as long until it is tried again
+		c.await("Lead", 10*time.Second, func() bool { return c.leader() == "n2" })
+		c.stop("n1")
+		c.stop("n2")
+	})
+}
+
+func TestALeaderOnItsWayOutLeadsOnAfterALapseOfItsLease(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.checkTTL = actors.NoCheck // else its session ends when it does not report to its check
+		c.addWork(c.items(6)...)
+		leader := c.start("n1", stopsIn(4*time.Minute), func(cfg *actors.Config) {
+			cfg.StopTimeout, cfg.TTL, cfg.Lease = 5*time.Minute, 30*time.Second, 8*time.Second
+		})
+		c.await("all work", time.Minute, c.balanced(6))
+		c.start("n2")
+		time.Sleep(20 * time.Second)
+		leader.cancel()
+		time.Sleep(time.Second)
+		leader.net.Freeze()
+		c.await("no Lead", 10*time.Second, func() bool { return c.leader() == "" })
+		leader.net.Thaw()
+		c.await("Lead", 10*time.Second, func() bool { return c.leader() == "n1" })
+		c.stop("n1")
 	})
 }

@@ -26,7 +26,8 @@ type leaderFacts struct {
 	now     time.Time
 	session string
 	lease   bool // it holds, with the margin that stopping takes
-	member  bool // the member is registered under the session, and not on its way out
+	member  bool // the member is registered under the session
+	leaving bool // it is on its way out
 	key     LeaderKey
 	was     messages.Leadership
 	sent    uint64 // the view of the key when the last lock was sent
@@ -61,9 +62,9 @@ func (f leaderFacts) next() (do leaderStep, lost bool) {
 		return stepWait, leads
 	case k.Found && k.Entry.Session != "" && k.Entry.Session != f.session:
 		return stepFollow, leads
-	case !f.member:
+	case !f.member, f.leaving && k.Entry.Session != f.session:
 		// A member whose id may be another's does not campaign, nor one that is about to resign:
-		// others do that stay, or there is none.
+		// others do that stay, or there is none. They cannot while this session has the key.
 		return stepVacant, leads
 	}
 	return stepCampaign, leads

@@ -133,7 +133,7 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	now := time.Now()
 	m := a.membership.Get()
 	do, lost := leaderFacts{now: now, session: s.ID, lease: a.Holds(s),
-		member: m.In(s.ID) && m.Phase != messages.Leaving, key: k, was: l, sent: a.view,
+		member: m.In(s.ID), leaving: m.Phase == messages.Leaving, key: k, was: l, sent: a.view,
 		behind: a.behind, behindAt: a.behindAt}.next()
 	if lost {
 		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was deleted or taken")
