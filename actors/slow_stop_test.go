@@ -169,3 +169,20 @@ func TestAMemberThatStopsHandsOverOnASlowConsulAlsoWhenItsRecordHasMoved(t *test
 		}
 	})
 }
+
+// An instance that is about to be taken away is not registered anew. It is looked at 5 s after the
+// start, and a minute later.
+func TestAStopEndsSoonAlsoBesideALookAtTheInstance(t *testing.T) {
+	for before := time.Second; before <= 3*time.Second; before += 250 * time.Millisecond {
+		run(t, func(c *cluster) {
+			m := c.start("n1")
+			time.Sleep(65*time.Second - before)
+			m.net.Via(transport.Func(transport.Hang))
+			began := time.Now()
+			c.stop("n1")
+			if took := time.Since(began); took > 7*time.Second {
+				t.Errorf("%v before the look: the stop took %v", before, took)
+			}
+		})
+	}
+}

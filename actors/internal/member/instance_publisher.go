@@ -148,6 +148,9 @@ func (a *InstancePublisher) step(ctx context.Context, now time.Time) (next time.
 	if at := actor.Latest(a.again, a.pace.free(now)); at.After(now) {
 		return actor.Earliest(next, at)
 	}
+	if ctx.Err() != nil {
+		return next // it is about to be taken away
+	}
 	a.pace.take(now)
 	// Not cut short by the end of this actor: the check-keeper takes the instance away after it.
 	if err := a.LastCall(context.WithoutCancel(ctx), func(ctx context.Context) error {
