@@ -3,6 +3,7 @@ package actors_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,6 +183,30 @@ func TestAStopEndsSoonAlsoBesideALookAtTheInstance(t *testing.T) {
 			c.stop("n1")
 			if took := time.Since(began); took > 7*time.Second {
 				t.Errorf("%v before the look: the stop took %v", before, took)
+			}
+		})
+	}
+}
+
+// The mark of the record waits behind a write of it that is on its way when the stop comes.
+func TestAStopEndsSoonWhileAWriteOfTheRecordIsNotAnswered(t *testing.T) {
+	for _, after := range []time.Duration{100, 400, 1500, 2900} {
+		run(t, func(c *cluster) {
+			three(c, 9)
+			m := c.members[c.follower()]
+			to, key := c.consul.RoundTripper(), c.store.Keys().Member(m.id)
+			aimed, silent := transport.TxnWith(`"Verb":"lock"`, key), atomic.Bool{}
+			way, sent := telling(transport.When(to, func(r *http.Request) bool {
+				return silent.Load() || aimed(r) && !silent.Swap(true)
+			}, transport.Hang), aimed)
+			m.net.Via(way)
+			c.must(c.store.Put(c.t.Context(), key, []byte("a stranger's"), 0))
+			<-sent
+			time.Sleep(after * time.Millisecond)
+			began := time.Now()
+			c.stop(m.id)
+			if took := time.Since(began); took > 7500*time.Millisecond {
+				t.Errorf("%v after it was sent: the stop took %v", after*time.Millisecond, took)
 			}
 		})
 	}

@@ -252,8 +252,8 @@ func TestALeaderThatStopsWhileANewEpochIsOnItsWayResigns(t *testing.T) {
 	}
 }
 
-// threeWithOneThatStopsIn is n1, which leads, n2, whose work takes so long to stop and which sends by
-// that way, and n3, which is slow to take the leadership.
+// threeWithOneThatStopsIn is n1, which leads, n2, whose work takes so long to stop and which sends
+// by that way, and n3, which is slow to take the leadership.
 func threeWithOneThatStopsIn(c *cluster, d time.Duration, way http.RoundTripper) (n2 *member) {
 	c.addWork(c.items(6)...)
 	c.start("n1")

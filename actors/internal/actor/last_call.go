@@ -26,7 +26,10 @@ const (
 // silence is when a request of a last call had no answer; nil after one that had. It goes by the
 // requests, not by what the call returns: a call may keep an error to itself, send nothing, or be
 // over its time although each of its requests was answered.
-type silence struct{ since atomic.Pointer[time.Time] }
+type silence struct {
+	since atomic.Pointer[time.Time]
+	calls atomic.Int32 // the last calls that are waited for
+}
 
 func (s *silence) lasts(now time.Time) bool {
 	since := s.since.Load()
@@ -62,20 +65,28 @@ func (b *Base) LastCall(ctx context.Context, do func(context.Context) error) err
 	}
 	call, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	b.silence.calls.Add(1)
+	defer b.silence.calls.Add(-1)
 	return do(store.WithOutcomes(call, b.silence.heard))
 }
 
 // Answered makes a request by which an actor takes something. If ctx ends meanwhile, the request is
 // not cut off: it may be carried out all the same, and whoever stops has to know what there is to
-// hand over. It ends by itself after [store.DefaultCallTimeout] at the most, and then counts among
-// the last calls. Where ctx has ended already nothing is sent.
+// hand over. It ends by itself after [store.DefaultCallTimeout] at the most, and counts as under
+// [Base.Telling]. Where ctx has ended already nothing is sent.
 func (b *Base) Answered(ctx context.Context, do func(context.Context) error) error {
 	if ctx.Err() != nil {
 		return do(ctx)
 	}
-	return do(store.WithOutcomes(context.WithoutCancel(ctx), func(took time.Duration, ok bool) {
-		if ctx.Err() != nil {
-			b.silence.heard(took, ok)
+	return do(context.WithoutCancel(b.Telling(ctx)))
+}
+
+// Telling makes each request under the context count among the last calls if ctx has ended when the
+// request does, or one of these is waited for: that may be held up by it.
+func (b *Base) Telling(ctx context.Context) context.Context {
+	return store.WithOutcomes(ctx, func(took time.Duration, answered bool) {
+		if ctx.Err() != nil || b.silence.calls.Load() > 0 {
+			b.silence.heard(took, answered)
 		}
-	}))
+	})
 }

@@ -113,6 +113,20 @@ func TestAfterARequestWithoutAnAnswerTheLastCallsWaitForLess(t *testing.T) {
 		if took := answered(soon); took != 0 {
 			t.Errorf("after the stop it took %v", took)
 		}
+		time.Sleep(time.Minute)
+
+		// So does one that a last call waits behind.
+		ask := func(ctx context.Context) {
+			_, _, _, _ = b.Store.Get(b.Telling(ctx), "a-key", store.Consistent)
+		}
+		ask(context.Background())
+		waits("after one beside no last call", actor.LastCallTimeout)
+		time.Sleep(time.Minute)
+		_ = b.LastCall(ended, func(context.Context) error {
+			ask(context.Background())
+			return nil
+		})
+		waits("after one beside a last call", short)
 	})
 }
 

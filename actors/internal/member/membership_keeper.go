@@ -74,7 +74,7 @@ func (a *MembershipKeeper) Run(ctx context.Context) error {
 			return err
 		}
 		var err error
-		next, err = a.step(ctx)
+		next, err = a.step(a.Telling(ctx)) // the mark of one that leaves waits for the step
 		switch {
 		case ctx.Err() != nil:
 			return nil
