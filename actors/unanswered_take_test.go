@@ -321,3 +321,35 @@ func TestALeaderOnItsWayOutLeadsOnAfterALapseOfItsLease(t *testing.T) {
 		c.stop("n1")
 	})
 }
+
+// What a slow watch tells of a leader before the take says nothing against it.
+func TestAMemberResignsThoughItHearsOfAnEarlierLeaderAfterItsTake(t *testing.T) {
+	run(t, func(c *cluster) {
+		const late = 4 * time.Second
+		to, key := c.consul.RoundTripper(), c.store.Keys().Leader()
+		c.start("n1")
+		c.await("Lead", time.Minute, func() bool { return c.leader() == "n1" })
+		polls := holding("GET", key, "index=")
+		way, sent := telling(transport.When(to, takesLeadership, transport.Mute(to)),
+			takesLeadership)
+		c.way = transport.When(way, polls, func(r *http.Request) (*http.Response, error) {
+			resp, err := to.RoundTrip(r)
+			time.Sleep(late)
+			return resp, err
+		})
+		n9 := c.start("n9", func(cfg *actors.Config) { cfg.TTL = time.Minute })
+		time.Sleep(2 * late)
+		c.way = nil
+		c.stop("n1") // of which n9 hears when n2 leads
+		c.start("n2")
+		time.Sleep(late + time.Second)
+		c.stop("n2")
+		<-sent
+		c.await("n9 hears of n2", late, func() bool {
+			return n9.c.Leadership().Get().Leader == "n2"
+		})
+		c.stop("n9")
+		c.start("n1")
+		c.await("Lead", 2*time.Second, func() bool { return c.leader() == "n1" })
+	})
+}

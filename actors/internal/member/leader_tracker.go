@@ -43,8 +43,8 @@ type LeaderTracker struct {
 	// of the last lock sent, or read since: other flags are what makes a lock raise ModifyIndex
 	flags uint64
 
-	// taking is the leadership for which a take was sent, while it is not known whether it was
-	// carried out; its Role is Leading then
+	// taking is the leadership for which the last take was sent, if it is not known whether that was
+	// carried out; its Role is Leading then. A view of another leader may be of before it.
 	taking   messages.Leadership
 	handing  messages.Leadership // that is being handed over; its Role is Leading then
 	handedAt time.Time           // when that was begun last
@@ -182,9 +182,6 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	case stepFollow:
 		// The leadership has found another: should that one go as well, nobody else may be there.
 		a.refused, a.restUntil = time.Time{}, time.Time{}
-		if k.View > a.view { // of after the last take, which will be refused for good
-			a.taking = messages.Leadership{}
-		}
 		a.set(messages.Leadership{Role: messages.Following, Leader: a.nameOf(k.Entry),
 			Session: k.Entry.Session}, "")
 		return time.Time{}, nil
