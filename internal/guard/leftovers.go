@@ -55,16 +55,19 @@ func (w *watch) clearAway() error {
 	warned := false
 	rounds := 0
 	begin := time.Now()
-	for could := begin; ; time.Sleep(pause) { // could: when there was nothing to look with last
+	var could time.Duration // what went by up to the ends of rounds that had something to look with
+	for last := begin; ; time.Sleep(pause) {
 		left, blind := w.round(0)
-		if rounds++; cannotLook(blind) {
-			could = time.Now()
+		now := time.Now()
+		if rounds++; !cannotLook(blind) {
+			could += now.Sub(last)
 		}
+		last = now
 		ids, known := left.commands()
 		if only := w.l.ids(); !known && len(only) <= 1 {
 			ids, known = only, true // there is nobody else whose it could be
 		}
-		waited, stuck := time.Since(begin), time.Since(could) > w.g.stuckAfter
+		waited, stuck := now.Sub(begin), could > w.g.stuckAfter
 		switch {
 		case len(left) == 0 && blind == nil:
 			w.l.fail(w.cause, w.both, nil)
@@ -77,7 +80,7 @@ func (w *watch) clearAway() error {
 			w.left = ids
 			w.g.leave(w)
 			return nil
-		case stuck && blind != nil && !errors.Is(blind, errPassing):
+		case stuck && blind != nil && !cannotLook(blind) && !errors.Is(blind, errPassing):
 			return fmt.Errorf("what the guard process left cannot be looked for: %w", blind)
 		case stuck && blind == nil:
 			return fmt.Errorf("processes %v, which the guard process left, do not die, and may be "+
