@@ -47,31 +47,6 @@ func killAdopted(but int, had func(pid int)) error {
 	return nil
 }
 
-// eachByNumber calls end for each child of this process that it finds without a descriptor, by
-// asking of each number that a process may have. That takes up to a few seconds, as the system is
-// set. It returns no error if there are no children any more, else why they could not be listed.
-func eachByNumber(end func(pid int), why error) error {
-	const look = unix.WEXITED | unix.WNOHANG | unix.WNOWAIT // and reap none
-	for pid := 1; pid <= mostPID(); pid++ {
-		if unix.Waitid(unix.P_PID, pid, nil, look, nil) == nil {
-			end(pid)
-		}
-	}
-	if errors.Is(unix.Waitid(unix.P_ALL, 0, nil, look, nil), syscall.ECHILD) {
-		return nil
-	}
-	return why
-}
-
-// mostPID is the highest process id here, as it was when it was asked for first.
-var mostPID = sync.OnceValue(func() int {
-	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
-	if n, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil {
-		return n
-	}
-	return 1 << 22 // PID_MAX_LIMIT of Linux
-})
-
 // children lists the children of this process, zombies included. The kernel's list may skip entries
 // when others leave it meanwhile; only the caller reaps, so none does. The error, of which
 // cannotLook is true, says that some may be missing.

@@ -23,9 +23,11 @@
 //     owner kills the rest, ends every running Exec with ErrLost once that is gone, and Run
 //     returns. Where something does not die, 3 s later the Execs end that it cannot belong to, and
 //     Run returns: the others end during later ones, each when nothing of its command is left. If
-//     it may belong to any of several, no Exec ends, and Run fails with ErrStuck after 45 s; but
-//     not while the owner, or its host, has no descriptor or memory left to look for the rest. What
-//     has become the owner's child (Config.Adopt) is found and killed without. Run fails so, too,
+//     it may belong to any of several, no Exec ends, and Run fails with ErrStuck after 45 s. So it
+//     does when the owner, or its host, has no descriptor or memory left to look for the rest: what
+//     is in the guard process's session, has its RLIMIT_RTTIME or has become the owner's child
+//     (Config.Adopt) is found and killed without. But where the guard process could not set that
+//     limit, having one already, Run does not fail for as long as that goes on. Run fails so, too,
 //     when an Exec waits and no guard process could be started for 45 s.
 //  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute
 //     until it has started), when the lease is about to end with work running that it has not

@@ -49,17 +49,19 @@ func (r remains) pids() []int {
 // is left. It returns when nothing is, or when it is known of all that does not die whose it is:
 // those commands are left to chase. For what may be anybody's it does not end an Exec: a command
 // that ended in name only must not be started elsewhere. Then it returns an error, in the end; but
-// not while this process or its host has nothing to look with: what could be killed may be there.
+// not while this process or its host has nothing to look with, and what could be killed may be
+// there without the limit by which it is found then.
 func (w *watch) clearAway() error {
 	pause := time.Millisecond
 	warned := false
 	rounds := 0
 	begin := time.Now()
-	var could time.Duration // what went by up to the ends of rounds that had something to look with
+	var could time.Duration // what went by up to the ends of rounds that killed what can be killed
 	for last := begin; ; time.Sleep(pause) {
 		left, blind := w.round(0)
 		now := time.Now()
-		if rounds++; !cannotLook(blind) {
+		sure := w.limited || !cannotLook(blind)
+		if rounds++; sure {
 			could += now.Sub(last)
 		}
 		last = now
@@ -80,7 +82,7 @@ func (w *watch) clearAway() error {
 			w.left = ids
 			w.g.leave(w)
 			return nil
-		case stuck && blind != nil && !cannotLook(blind) && !errors.Is(blind, errPassing):
+		case stuck && sure && blind != nil && !errors.Is(blind, errPassing):
 			return fmt.Errorf("what the guard process left cannot be looked for: %w", blind)
 		case stuck && blind == nil:
 			return fmt.Errorf("processes %v, which the guard process left, do not die, and may be "+
@@ -108,6 +110,9 @@ func (w *watch) round(but int) (left remains, blind error) {
 	blind = killLeftovers(&w.all, w.cmd.Process.Pid, w.token, w.l.started(), left)
 	if w.cgroup != "" {
 		blind = errors.Join(blind, killCgroups(w.cgroup, left))
+	}
+	if cannotLook(blind) && (w.limited || len(w.l.started()) > 0) {
+		killByNumber(w.cmd.Process.Pid, w.token, left)
 	}
 	if w.adopt {
 		others := w.g.leftExcept(w)

@@ -4,10 +4,17 @@ package guard
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
+	"golang.org/x/sys/unix"
 )
 
 // undyingWatch is that of a guard process that has left something in its cgroup which does not die,
@@ -49,4 +56,44 @@ func TestWhoCannotLookNowAndThenGivesUp(t *testing.T) {
 			<-ended
 		}
 	})
+}
+
+// The guard process's limit and its session are seen without a descriptor.
+func TestWhatALimitedGuardLeftIsKilledByWhoCannotLookAndGivesUp(t *testing.T) {
+	leader := exec.Command("sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
+	leader.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := leader.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inSession, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(inSession, syscall.SIGKILL) })
+	w := deadWatch(t)
+	w.cmd = leader
+	daemon := leftover(t, "another's", 1).Process.Pid
+	limit := limitOf(w.token)
+	if err := unix.Prlimit(daemon, unix.RLIMIT_RTTIME,
+		&unix.Rlimit{Cur: limit - 1, Max: limit}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if w.limited = limits(daemon, w.token); !w.limited {
+		t.Fatal("its limit is not seen")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		see := Unseeing(t)
+		begin := time.Now()
+		if err := w.clearAway(); err == nil {
+			t.Error("it says that nothing is left, and has not looked")
+		}
+		if took := time.Since(begin); took < stuckAfter || took > stuckAfter+2*leftCheck {
+			t.Errorf("it has given up after %v, want %v", took, stuckAfter)
+		}
+		see()
+	})
+	for what, pid := range map[string]int{"limit": daemon, "session": inSession} {
+		testkit.Eventually(t, "the end of what has its "+what, func() bool { return hasEnded(pid) })
+	}
 }

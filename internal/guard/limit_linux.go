@@ -62,14 +62,29 @@ func limited(pid int, token string) (id uint64, is bool, _ error) {
 		if !ok || len(f) < 2 || f[1] != strconv.FormatUint(limit, 10) {
 			continue
 		}
-		// A program may lower the soft one itself, which says nothing of its command then.
-		if soft, err := strconv.ParseUint(f[0], 10, 64); err == nil && soft < limit &&
-			limit-soft < mostCommands {
-			id = limit - soft
+		if soft, err := strconv.ParseUint(f[0], 10, 64); err == nil {
+			id = commandBy(limit, soft)
 		}
 		return id, true, nil
 	}
 	return 0, false, nil
+}
+
+// commandBy is the command whose soft limit that is, 0 if none's: a program may lower it itself,
+// which says nothing of its command then.
+func commandBy(limit, soft uint64) (id uint64) {
+	if soft < limit && limit-soft < mostCommands {
+		return limit - soft
+	}
+	return 0
+}
+
+// limits tells whether a guard process has given itself the limit of its token, so that all that it
+// starts has it. It needs no descriptor.
+func limits(pid int, token string) bool {
+	_ = mostPID() // while there is a descriptor to read it
+	var has unix.Rlimit
+	return unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &has) == nil && has.Max == limitOf(token)
 }
 
 // commandOf tells whether a process is of the guard with that token, by its limit or its

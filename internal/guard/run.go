@@ -267,6 +267,8 @@ type watch struct {
 	cgroup string // directory of its cgroup; empty: none
 	adopt  bool   // all children of this process are of the guard process's making
 
+	limited bool // all that it starts has its limit: see limitOf
+
 	unanswered, late, unlocked int
 
 	lockErr string // why it did not have its lock when it started; empty: another one held it
@@ -435,6 +437,7 @@ func (w *watch) look(n int) error {
 // hello takes in that the guard process has started: from now on it has silentAfter for an answer.
 func (w *watch) hello(e event) {
 	w.token, w.cgroup, w.lockErr, w.unanswered = e.Token, e.Cgroup, e.Err, 0
+	w.limited = limits(e.PID, e.Token)
 }
 
 func (w *watch) kill() { w.l.destroy() }

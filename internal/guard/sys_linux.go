@@ -363,11 +363,7 @@ func signalExactly(pid int, sig syscall.Signal, still func() bool) error {
 func killLeftovers(all *census, guardPID int, token string, _ map[int]uint64, left remains) (
 	blind error) {
 	found := false
-	// The number of a process passes to another one when nothing is left of its session.
-	session := guardPID
-	if now, err := readStat(guardPID); err == nil && !now.Gone {
-		session = -1
-	}
+	session := sessionOf(guardPID)
 	whole, err := all.round(func(s proc.Stat) {
 		if s.PID == os.Getpid() {
 			return

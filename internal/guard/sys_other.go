@@ -82,6 +82,10 @@ func (*sweep) round(string, []uint64, func(int, uint64, uint64, func() error)) (
 
 func setLimit(string) {}
 
+func limits(int, string) bool { return false }
+
+func killByNumber(int, string, remains) {}
+
 func setCommandLimit(string, uint64) {}
 
 // killLeftovers kills the process groups that a dead guard left, and adds those still there to

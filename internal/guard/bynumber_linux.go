@@ -1,0 +1,76 @@
+package guard
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is here needs no descriptor: it asks the kernel of each number that a process may have. That
+// takes up to a few seconds, as the system is set.
+
+// killByNumber kills what is in the session of a dead guard process, or has its limit, one round,
+// and adds it to left. What this user may not ask about he may not kill either, as a rule.
+func killByNumber(guardPID int, token string, left remains) {
+	session := sessionOf(guardPID)
+	limit := limitOf(token)
+	for pid := 1; pid <= mostPID(); pid++ {
+		if pid == os.Getpid() {
+			continue
+		}
+		var has unix.Rlimit
+		ours := token != "" && unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &has) == nil &&
+			has.Max == limit
+		if !ours {
+			in, err := unix.Getsid(pid)
+			ours = err == nil && in == session
+		}
+		if !ours {
+			continue
+		}
+		id := uint64(0)
+		if has.Max == limit {
+			id = commandBy(limit, has.Cur)
+		}
+		left.add(pid, id)
+		_ = syscall.Kill(pid, syscall.SIGKILL) // the next round sees
+	}
+}
+
+// sessionOf is the session of a dead guard process that is reaped, -1 if nothing is left of it: its
+// number can only be another's by now if that was so.
+func sessionOf(guardPID int) int {
+	if errors.Is(syscall.Kill(guardPID, 0), syscall.ESRCH) {
+		return guardPID
+	}
+	return -1
+}
+
+// eachByNumber calls end for each child of this process that it finds. It returns no error if there
+// are no children any more, else why they could not be listed.
+func eachByNumber(end func(pid int), why error) error {
+	const look = unix.WEXITED | unix.WNOHANG | unix.WNOWAIT // and reap none
+	for pid := 1; pid <= mostPID(); pid++ {
+		if unix.Waitid(unix.P_PID, pid, nil, look, nil) == nil {
+			end(pid)
+		}
+	}
+	if errors.Is(unix.Waitid(unix.P_ALL, 0, nil, look, nil), syscall.ECHILD) {
+		return nil
+	}
+	return why
+}
+
+// mostPID is the highest process id here, as it was when it was asked for first.
+var mostPID = sync.OnceValue(func() int {
+	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if n, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil {
+		return n
+	}
+	return 1 << 22 // PID_MAX_LIMIT of Linux
+})
