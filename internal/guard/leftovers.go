@@ -66,7 +66,7 @@ func (w *watch) clearAway() error {
 		}
 		last = now
 		ids, known := left.commands()
-		if only := w.l.ids(); !known && len(only) <= 1 {
+		if only := w.l.ids(); !known && len(only) <= 1 && len(w.g.leftExcept(w)) == 0 {
 			ids, known = only, true // there is nobody else whose it could be
 		}
 		waited, stuck := now.Sub(begin), could > w.g.stuckAfter

@@ -58,6 +58,23 @@ func TestWhoCannotLookNowAndThenGivesUp(t *testing.T) {
 	})
 }
 
+// What may be an earlier guard process's, of which something is left, need not be of the only
+// command.
+func TestWhatMayBeAnEarlierGuardsIsNotTakenForTheOnlyCommands(t *testing.T) {
+	w := undyingWatch(t, 1)
+	earlier := *w
+	synctest.Test(t, func(t *testing.T) {
+		w.g.leave(&earlier)
+		if err := w.clearAway(); err == nil {
+			t.Error("the command waits for what may be another's")
+		}
+		w.g.left = nil
+		if err := w.clearAway(); err != nil {
+			t.Errorf("it ended with %v where it can be nobody else's", err)
+		}
+	})
+}
+
 // The guard process's limit and its session are seen without a descriptor.
 func TestWhatALimitedGuardLeftIsKilledByWhoCannotLookAndGivesUp(t *testing.T) {
 	leader := exec.Command("sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
