@@ -54,16 +54,23 @@ func sessionOf(guardPID int) int {
 // eachByNumber calls end for each child of this process that it finds. It returns no error if there
 // are no children any more, else why they could not be listed.
 func eachByNumber(end func(pid int), why error) error {
-	const look = unix.WEXITED | unix.WNOHANG | unix.WNOWAIT // and reap none
 	for pid := 1; pid <= mostPID(); pid++ {
-		if unix.Waitid(unix.P_PID, pid, nil, look, nil) == nil {
+		if unix.Waitid(unix.P_PID, pid, nil, lookOnly, nil) == nil {
 			end(pid)
 		}
 	}
-	if errors.Is(unix.Waitid(unix.P_ALL, 0, nil, look, nil), syscall.ECHILD) {
+	if childless() {
 		return nil
 	}
 	return why
+}
+
+// lookOnly has Waitid say at once whether there is such a child, and reap none.
+const lookOnly = unix.WEXITED | unix.WNOHANG | unix.WNOWAIT
+
+// childless tells whether this process has no children, zombies included.
+func childless() bool {
+	return errors.Is(unix.Waitid(unix.P_ALL, 0, nil, lookOnly, nil), syscall.ECHILD)
 }
 
 // mostPID is the highest process id here, as it was when it was asked for first.

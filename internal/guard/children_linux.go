@@ -31,7 +31,8 @@ func killAdopted(but int, had func(pid int)) error {
 		had(pid)
 		// Both numbers are its own until it is reaped here. Its group is of a dead guard process's
 		// session, and may have one in it that has a parent which does not die.
-		if group, err := syscall.Getpgid(pid); err == nil && group != syscall.Getpgrp() {
+		if group, err := syscall.Getpgid(pid); err == nil && group > 1 &&
+			group != syscall.Getpgrp() {
 			_ = syscall.Kill(-group, syscall.SIGKILL)
 		}
 		_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -114,3 +114,18 @@ func TestWhatALimitedGuardLeftIsKilledByWhoCannotLookAndGivesUp(t *testing.T) {
 		testkit.Eventually(t, "the end of what has its "+what, func() bool { return hasEnded(pid) })
 	}
 }
+
+// An owner that has no descriptor for a moment is to adopt all the same what its guard leaves.
+func TestWhetherThereAreChildrenIsKnownWithoutADescriptor(t *testing.T) {
+	child := leftover(t, "another's", 1)
+	see := Unseeing(t)
+	if childless() {
+		t.Error("a child is not seen")
+	}
+	see()
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	see = Unseeing(t)
+	testkit.Eventually(t, "that there is none", childless)
+	see()
+}

@@ -64,8 +64,7 @@ func (g *Guard) Run(ctx context.Context) error {
 		return stuck
 	}
 	g.wanted()
-	before, err := children()
-	adopt := g.cfg.Adopt && err == nil && (len(before) == 0 || g.hasAdopted())
+	adopt := g.cfg.Adopt && (childless() || g.hasAdopted())
 	if adopt {
 		if err := adoptOrphans(); err != nil {
 			return fmt.Errorf("guard: become subreaper: %w", err)
