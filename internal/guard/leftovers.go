@@ -19,8 +19,12 @@ const stuckAfter = 45 * time.Second
 // have stood still itself in the meantime.
 const leastRounds = 10
 
-// leftCheck is how often what does not die is looked at.
+// leftCheck is how often what does not die is looked at, where a look is quick.
 const leftCheck = time.Second
+
+// rest is how long to wait after a look that took so long: what does not die may be there for days,
+// and is not to cost a processor.
+func rest(look time.Duration) time.Duration { return max(leftCheck, 10*look) }
 
 // errPassing says that a round of the census was not whole.
 var errPassing = errors.New("processes end before they can be looked at")
@@ -58,6 +62,7 @@ func (w *watch) clearAway() error {
 	begin := time.Now()
 	var could time.Duration // what went by up to the ends of rounds that killed what can be killed
 	for last := begin; ; time.Sleep(pause) {
+		looks := time.Now()
 		left, blind := w.round(0)
 		now := time.Now()
 		sure := w.limited || !cannotLook(blind)
@@ -97,7 +102,9 @@ func (w *watch) clearAway() error {
 				"they may be any item's: all items stay as they are until they are gone")
 			warned = true
 		}
-		if pause = min(2*pause, time.Second); len(left) == 0 && errors.Is(blind, errPassing) {
+		// Not beyond the time to give up.
+		pause = min(2*pause, rest(now.Sub(looks)), max(leftCheck, w.g.stuckAfter-could))
+		if len(left) == 0 && errors.Is(blind, errPassing) {
 			pause = time.Millisecond
 		}
 	}
@@ -196,11 +203,11 @@ func (g *Guard) beginChase(guardPID int) (end func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for g.chase(guardPID) {
+		for looks := time.Now(); g.chase(guardPID); looks = time.Now() {
 			select {
 			case <-stop:
 				return
-			case <-time.After(leftCheck):
+			case <-time.After(rest(time.Since(looks))):
 			}
 		}
 	}()
@@ -209,7 +216,7 @@ func (g *Guard) beginChase(guardPID int) (end func()) {
 
 // awaitLeft chases until nothing is left: a clean end leaves nothing.
 func (g *Guard) awaitLeft() {
-	for g.chase(0) {
-		time.Sleep(leftCheck)
+	for looks := time.Now(); g.chase(0); looks = time.Now() {
+		time.Sleep(rest(time.Since(looks)))
 	}
 }

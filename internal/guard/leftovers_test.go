@@ -129,3 +129,17 @@ func TestWhetherThereAreChildrenIsKnownWithoutADescriptor(t *testing.T) {
 	testkit.Eventually(t, "that there is none", childless)
 	see()
 }
+
+// On a host with 4,194,304 numbers of processes a look at each of them takes seconds.
+func TestWhatDoesNotDieCostsATenthOfAProcessor(t *testing.T) {
+	for look, want := range map[time.Duration]time.Duration{
+		0:                      leftCheck,
+		leftCheck / 20:         leftCheck,
+		leftCheck * 3:          leftCheck * 30,
+		100 * time.Millisecond: time.Second,
+	} {
+		if got := rest(look); got != want {
+			t.Errorf("after a look of %v it rests %v, want %v", look, got, want)
+		}
+	}
+}
