@@ -60,14 +60,12 @@ func find(ctx context.Context, s *protocol.Store, item string) (Location, findin
 	for _, id := range t.roster.Get() {
 		// Read after the record, so not older than it, whatever the index of a single key says.
 		v := store.View{Index: t.peers[id].record}
-		if key := keys.Assignment(id, item); validKey(keys, key) {
-			e, found, index, err := s.Get(ctx, key, store.Consistent)
-			if err != nil {
-				return Location{}, 0, err
-			}
-			if v.Index = max(index, v.Index); found {
-				v.Entries = []store.Entry{e}
-			}
+		e, found, index, err := s.Get(ctx, keys.Assignment(id, item), store.Consistent)
+		if err != nil {
+			return Location{}, 0, err
+		}
+		if v.Index = max(index, v.Index); found {
+			v.Entries = []store.Entry{e}
 		}
 		t.share(id, v, gen, now, 0)
 	}

@@ -3,10 +3,10 @@ package routing
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -73,34 +73,22 @@ func (r *Router) confirmNoKey(ctx context.Context, item string) error {
 
 // keyOf reads an item's key at each of the members.
 func (r *Router) keyOf(ctx context.Context, item string, ids []string) (foundKey, error) {
-	var ops []store.Op
-	var at []string
-	for i, id := range ids {
-		if key := r.keys.Assignment(id, item); validKey(r.keys, key) {
-			ops, at = append(ops, store.GetOrEmpty(key)), append(at, id)
-		}
-		if len(ops) == 0 || len(ops) < store.MaxOps && i < len(ids)-1 {
-			continue
+	for some := range slices.Chunk(ids, store.MaxOps) {
+		ops := make([]store.Op, len(some))
+		for i, id := range some {
+			ops[i] = store.GetOrEmpty(r.keys.Assignment(id, item))
 		}
 		res, err := r.store.ReadTxn(ctx, ops...)
 		if err != nil {
 			return foundKey{}, err
 		}
-		for j, e := range res.Entries {
+		for i, e := range res.Entries {
 			if e.CreateIndex > 0 {
-				return foundKey{at[j], e.ModifyIndex}, nil
+				return foundKey{some[i], e.ModifyIndex}, nil
 			}
 		}
-		ops, at = ops[:0], at[:0]
 	}
 	return foundKey{}, nil
-}
-
-// validKey tells whether there can be a key of an item at a member: a stranger's record may have an
-// id that makes none with some items'.
-func validKey(keys protocol.Keys, key string) bool {
-	_, _, ok := keys.ParseAssignment(key)
-	return ok
 }
 
 // confirmVanished returns nil if the keys of a vanished member are as the table has them, and it is

@@ -85,6 +85,11 @@ func (t *table) members(v store.View, gen int, now time.Time) {
 	t.mu.Lock()
 	seen := make(map[string]bool, len(v.Entries))
 	for e, m := range protocol.Read(v.Entries, t.keys.ReadMember, t.odd) {
+		if err := protocol.CheckMemberID(m.ID); err != nil {
+			// a stranger's: no member has such an id, and what is below it may not be listed
+			t.odd(e, err.Error())
+			continue
+		}
 		seen[m.ID] = true
 		p := t.peer(m.ID)
 		if m.Unreadable && p.registered && p.session == e.Session && p.record == e.CreateIndex {
