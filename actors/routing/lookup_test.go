@@ -200,22 +200,43 @@ func TestANameThatConsulRefusesIsNoItemAtOnce(t *testing.T) {
 	})
 }
 
-// A name that prints here may not print to an older Consul.
+// An older Consul knows fewer characters.
 func TestANameThatOnlyConsulRefusesIsNoItemAtOnce(t *testing.T) {
 	running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
-		consul := way.To
-		way.To = transport.Func(func(req *http.Request) (*http.Response, error) {
-			if way.Match(req) {
-				return transport.Answer(req, http.StatusBadRequest, ""), nil
-			}
-			return consul.RoundTrip(req)
-		})
+		way.To = transport.When(way.To, way.Match, transport.Always(http.StatusBadRequest, ""))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		if _, err := r.Await(ctx, "new"); !errors.Is(err, routing.ErrUnknownItem) ||
+		if _, err := r.Await(ctx, "neu\u00df"); !errors.Is(err, routing.ErrUnknownItem) ||
 			time.Since(began) > time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
+}
+
+// A proxy answers so for a while, or an agent that was started anew with TLS alone.
+func TestAnItemIsNotUnknownBecauseSomethingRefusesTheQuestion(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusMethodNotAllowed,
+		http.StatusRequestEntityTooLarge} {
+		running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
+			ops := api.KVTxnOps{{Verb: api.KVSet, Key: "service/demo/workload/w1"}}
+			client := devconsul.ClientOver(way.To)
+			if ok, _, _, err := client.KV().Txn(ops, nil); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			var refuses atomic.Bool
+			refuses.Store(true)
+			way.To = transport.When(way.To, func(q *http.Request) bool {
+				return refuses.Load() && way.Match(q)
+			}, transport.Always(status, "Client sent an HTTP request to an HTTPS server.\n"))
+			if _, err := r.Locate(t.Context(), "w1"); !errors.Is(err, routing.ErrNotReady) ||
+				!routing.Retriable(err) || errors.Is(err, routing.ErrUnknownItem) {
+				t.Errorf("while it answers %d: %v", status, err)
+			}
+			refuses.Store(false)
+			if _, err := r.Locate(t.Context(), "w1"); !errors.Is(err, routing.ErrNoOwner) {
+				t.Errorf("after %d: %v", status, err)
+			}
+		})
+	}
 }

@@ -241,9 +241,6 @@ func (r *Router) answer(ctx context.Context, item string, loc Location, what fin
 	}
 	exists, err := r.inWorkload(ctx, item)
 	switch {
-	case errors.Is(err, store.ErrInvalid): // and it would be at each further try
-		return Location{}, fmt.Errorf("%w: Consul refuses to be asked for it: %w",
-			itemError(item, ErrUnknownItem), err)
 	case err != nil:
 		return Location{}, fmt.Errorf("%w: looking it up in the workload: %w",
 			itemError(item, ErrNotReady), err)

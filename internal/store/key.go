@@ -55,8 +55,12 @@ func CheckPrints(op, name string) error {
 		"such a name: write it with another character in that place", r)
 }
 
-// unprintable tells what Consul refuses in a path.
+// unprintable tells what Consul refuses in a path. An older one knows fewer characters, and refuses
+// those as well.
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
+// foreign tells what some Consul may refuse in a path. Control characters are in no key.
+func foreign(r rune) bool { return r > unicode.MaxASCII }
 
 // checkPrefix is CheckKey for prefixes, which must end in "/".
 func checkPrefix(op, prefix string) error {

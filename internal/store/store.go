@@ -118,12 +118,11 @@ func (c Consistency) options() *api.QueryOptions {
 const maxPathKey = 64 << 10
 
 // Get reads one key. The index is the answer's X-Consul-Index, at least 1; it
-// comes with a missing key as well. A key that does not print (see
-// [CheckPrints]) is read by a transaction, consistently; then the index is that
-// of its last change.
+// comes with a missing key as well. A key that is not all ASCII is read by a
+// transaction, consistently; then the index is that of its last change.
 func (s *Store) Get(ctx context.Context, key string, c Consistency) (e Entry, found bool,
 	index uint64, err error) {
-	if strings.ContainsFunc(key, unprintable) {
+	if strings.ContainsFunc(key, foreign) {
 		return s.getByTxn(ctx, key)
 	}
 	entries, index, err := s.read(ctx, query{key: key, opts: c.options(), timeout: s.callTimeout})
@@ -133,7 +132,7 @@ func (s *Store) Get(ctx context.Context, key string, c Consistency) (e Entry, fo
 	return entries[0], true, index, nil
 }
 
-// getByTxn is Get for a key that Consul refuses in a path.
+// getByTxn is Get for a key that Consul may refuse in a path.
 func (s *Store) getByTxn(ctx context.Context, key string) (e Entry, found bool, index uint64,
 	err error) {
 	res, err := s.NamedTxn(ctx, "get", GetOrEmpty(key))
