@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,13 +31,8 @@ func runtimeDir() string {
 // his link leads.
 func makeRuntimeDir() error {
 	dir := runtimeDir()
-	if _, err := place.Dir(dir); err != nil {
+	if _, err := place.MakeDir(dir, false); err != nil {
 		return fmt.Errorf("directory for locks: %w: choose another one; %s", err, runtimeDirFrom)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf(
-			"directory for locks: %w: choose another one, that this user may make or has; %s", err,
-			runtimeDirFrom)
 	}
 	info, err := os.Lstat(dir)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/coordd/coordd/internal/place"
 	"golang.org/x/sys/unix"
@@ -114,32 +115,27 @@ func fileName(item string) string {
 
 // CheckDir makes the directory of files where there is none, and returns its path without links. It
 // refuses one in which another user could put something in the way, or to which his link leads: see
-// [place.Dir]. The error says what to do.
+// [place.MakeDir]. The error says what to do.
 func CheckDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
-	if err == nil {
-		dir, err = place.Dir(dir)
-	}
 	if err != nil {
 		return "", err
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("%w: make its parent, or give a directory that this user may make",
-			err)
+	p, err := place.MakeDir(dir, false)
+	if err != nil {
+		return "", err
 	}
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil { // a link may just have come there
-		return "", &os.PathError{Op: "stat", Path: dir, Err: err}
-	}
+	dir = p.At
+	st, ok := p.Was.Sys().(*syscall.Stat_t)
 	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+	case !p.Was.IsDir():
 		return "", fmt.Errorf("%s is no directory: remove it, or give another one", dir)
-	case int(st.Uid) != os.Geteuid():
+	case ok && int(st.Uid) != os.Geteuid():
 		return "", fmt.Errorf("%s belongs to user %d and not to %d: give a directory of this user",
 			dir, st.Uid, os.Geteuid())
-	case st.Mode&0o022 != 0:
+	case p.Was.Mode().Perm()&0o022 != 0:
 		return "", fmt.Errorf("others may write to %s (mode %04o): chmod go-w it, or give another "+
-			"one", dir, st.Mode&0o777)
+			"one", dir, p.Was.Mode().Perm())
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 		return "", &os.PathError{Op: "write to", Path: dir, Err: err}

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -22,6 +23,9 @@ type Place struct {
 	At    string
 	Was   fs.FileInfo // what is there; nil: nothing, or it is the system's
 	Plain bool        // it can be replaced
+	Made  []string    // by [MakeDir]: the directories that were not there
+
+	missing string // the first part of At that is not there
 }
 
 // Open opens what [Of] has looked at. Flags are those of os.OpenFile; os.O_CREATE makes only what
@@ -82,11 +86,45 @@ func Of(name string) (Place, error) {
 
 // Dir follows the path of a directory, as [Of] does that of a file, and returns it without links.
 // What is used by its path for long is no stranger's directory either: he could put a link there
-// later. Where nothing is yet, it and those that it is in can be made at what is returned.
+// later. Parts that are missing are none of his either when [MakeDir] has made them.
 func Dir(name string) (string, error) {
 	p, err := follow(name, true)
 	return p.At, err
 }
+
+// MakeDir is [Dir] that makes the directory where nothing is, for its user alone, and with parents
+// those that it is in. Each is made in one that was looked at, and is looked at itself before
+// anything is made in it: what somebody else puts there meanwhile is refused. What is there is
+// returned, and need not be a directory.
+func MakeDir(name string, parents bool) (Place, error) { return makeDir(name, parents, os.Mkdir) }
+
+func makeDir(name string, parents bool, mkdir func(string, fs.FileMode) error) (Place, error) {
+	var made []string
+	for met := 0; ; {
+		// From the beginning each time. What was seen to be no stranger's stays where it is.
+		p, err := follow(name, true)
+		if p.Made = made; err != nil || p.missing == "" {
+			return p, err
+		}
+		if p.missing != p.At && !parents {
+			return Place{}, fmt.Errorf("%w: make its parent, or give another directory",
+				&fs.PathError{Op: "mkdir", Path: p.At, Err: syscall.ENOENT})
+		}
+		err = mkdir(p.missing, 0o700)
+		if errors.Is(err, fs.ErrExist) && met < maxMet {
+			met++ // somebody was faster
+		} else if err != nil {
+			return Place{}, fmt.Errorf("%w: give a directory that this user may make", err)
+		}
+		if !slices.Contains(made, p.missing) {
+			made = append(made, p.missing)
+		}
+	}
+}
+
+// maxMet is how often somebody else may be faster than MakeDir: who makes a directory and removes
+// it all the time does not keep it.
+const maxMet = 100
 
 // follow follows the path of a file, or of a directory, of which the last parts may be missing.
 func follow(name string, dir bool) (Place, error) {
@@ -101,7 +139,7 @@ func follow(name string, dir bool) (Place, error) {
 		info, err := os.Lstat(next)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && (dir || !some):
-			return Place{At: filepath.Join(next, more), Plain: true}, nil
+			return Place{At: filepath.Join(next, more), Plain: true, missing: next}, nil
 		case err != nil:
 			if e, ok := errors.AsType[*fs.PathError](err); ok {
 				err = &fs.PathError{Op: "open", Path: name, Err: e.Err}
@@ -132,7 +170,7 @@ func follow(name string, dir bool) (Place, error) {
 		case some:
 			at, rest = next, more
 		default:
-			return Place{next, info, info.Mode().IsRegular()}, nil
+			return Place{At: next, Was: info, Plain: info.Mode().IsRegular()}, nil
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,5 +77,70 @@ func TestADirectoryIsFoundWhereItsPathLeads(t *testing.T) {
 		if _, err := Dir(name); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
+	}
+}
+
+// Whoever looks once, and makes it all then, makes it where a stranger was faster.
+func TestADirectoryIsMadeWhereNoStrangerWasFaster(t *testing.T) {
+	victim := t.TempDir()
+	for what, come := range map[string]func(path string) error{
+		"link":      func(path string) error { return os.Symlink(victim, path) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o777) },
+	} {
+		for at, part := range []string{"a", "a/b", "a/b/c"} {
+			shared, met := testkit.SharedDir(t), 0
+			path := filepath.Join(shared, part)
+			_, err := makeDir(filepath.Join(shared, "a/b/c"), true, func(dir string,
+				mode fs.FileMode) error {
+				if dir == path { // each of ours is shared, too
+					testkit.Must(t, come(dir))
+					testkit.GiveAway(t, dir)
+				}
+				met++
+				if err := os.Mkdir(dir, mode); err != nil {
+					return err
+				}
+				return os.Chmod(dir, 0o777|fs.ModeSticky)
+			})
+			if err == nil || !strings.Contains(err.Error(), path+" is a "+what+" of user 65534") {
+				t.Errorf("a %s at %s: %v", what, part, err)
+			}
+			if left, _ := os.ReadDir(path); met != at+1 || len(left) > 0 {
+				t.Errorf("a %s at %s: %d made, in it is %v", what, part, met, left)
+			}
+		}
+	}
+}
+
+func TestADirectoryIsMadeWithItsParentsOrNone(t *testing.T) {
+	home := t.TempDir()
+	in := func(parts ...string) string { return filepath.Join(append([]string{home}, parts...)...) }
+	testkit.Must(t, os.Mkdir(in("deep"), 0o700))
+	testkit.Must(t, os.Symlink("deep", in("link")))
+	if _, err := MakeDir(in("link", "a", "b"), false); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "make its parent") {
+		t.Errorf("without its parent: %v", err)
+	}
+	if left, err := os.ReadDir(in("deep")); err != nil || len(left) > 0 {
+		t.Errorf("made all the same: %v, %v", left, err)
+	}
+	// another process is faster, at each of them
+	p, err := makeDir(in("link", "a", "b"), true, func(dir string, mode fs.FileMode) error {
+		testkit.Must(t, os.Mkdir(dir, mode))
+		return os.Mkdir(dir, mode)
+	})
+	want := []string{in("deep", "a"), in("deep", "a", "b")}
+	if err != nil || p.At != want[1] || !slices.Equal(p.Made, want) || !p.Was.IsDir() ||
+		p.Was.Mode().Perm() != 0o700 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p, err := MakeDir(want[1], false); err != nil || p.At != want[1] || len(p.Made) > 0 {
+		t.Errorf("it is there: %+v, %v", p, err)
+	}
+	// somebody makes one and takes it away all the time
+	if _, err := makeDir(in("new"), false, func(string, fs.FileMode) error {
+		return syscall.EEXIST
+	}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("nobody ever has it: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -17,22 +18,31 @@ const cautious = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 func isLink(err error) bool { return errors.Is(err, syscall.ELOOP) }
 
-// checkPath refuses a path that another user's link leads astray: see [place.Dir].
-func checkPath(dir string) error {
-	_, err := place.Dir(dir)
-	return err
+// makeDirs makes a directory, and those that it is in, behind no link of another user's. It returns
+// those that were not there.
+func makeDirs(dir string) ([]string, error) {
+	p, err := place.MakeDir(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	return p.Made, checkOwner(p.Was)
 }
 
 // CheckDir refuses a directory in which others can put files: a log of theirs would be replayed,
 // and a link written through. Nor may a link of theirs lead there.
 func CheckDir(dir string) error {
-	if err := checkPath(dir); err != nil {
-		return err
-	}
-	info, err := os.Stat(dir)
+	at, err := place.Dir(dir)
 	if err != nil {
 		return err
 	}
+	info, err := os.Lstat(at)
+	if err != nil {
+		return err
+	}
+	return checkOwner(info)
+}
+
+func checkOwner(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.IsDir():

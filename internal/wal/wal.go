@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 )
 
@@ -89,14 +88,11 @@ func Open(dir string, o Options) (*Log, [][]byte, error) {
 		o.Sync = (*os.File).Sync
 	}
 	dir, err := filepath.Abs(dir) // the process may change to another one
-	if err == nil {
-		err = makeDir(dir, o.Sync)
-	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("log directory: %w", err)
 	}
-	if err := CheckDir(dir); err != nil {
-		return nil, nil, fmt.Errorf("log directory %s: %w", dir, err)
+	if err := makeDir(dir, o.Sync); err != nil {
+		return nil, nil, err
 	}
 	lock, err := lockFile(filepath.Join(dir, lockName))
 	if err != nil {
@@ -312,9 +308,6 @@ func (l *Log) reclaimDir() error {
 		if err := makeDir(l.dir, l.sync); err != nil {
 			return err
 		}
-		if err := CheckDir(l.dir); err != nil {
-			return fmt.Errorf("log directory %s: %w", l.dir, err)
-		}
 		lock, err := lockFile(l.path(lockName))
 		if err != nil {
 			return err
@@ -406,33 +399,18 @@ func (l *Log) Close() error {
 
 // makeDir makes a directory where there is none, and those that it is in, and brings to the disk
 // that they are there: a record that was fsynced is lost with a directory that was not. Values may
-// be secrets: nobody else is to read them. It makes nothing behind another user's link.
+// be secrets: nobody else is to read them. It refuses what [CheckDir] does.
 func makeDir(dir string, sync func(*os.File) error) error {
-	if err := checkPath(dir); err != nil {
-		return err
-	}
-	var missing []string
-	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
-		if _, err := os.Lstat(at); err == nil {
-			break
-		}
-		missing = append(missing, at)
-	}
-	for _, at := range slices.Backward(missing) {
-		err := os.Mkdir(at, 0o700)
-		if info, bad := os.Lstat(at); bad == nil && info.IsDir() {
-			err = nil // another process was faster
-		}
-		if err != nil {
-			return err
-		}
+	missing, err := makeDirs(dir)
+	if err != nil {
+		return fmt.Errorf("log directory %s: %w", dir, err)
 	}
 	if len(missing) == 0 {
 		_ = SyncDir(filepath.Dir(dir), sync) // whoever made it may have died at once
 	}
 	for _, at := range missing {
 		if err := SyncDir(filepath.Dir(at), sync); err != nil {
-			return err
+			return fmt.Errorf("log directory %s: %w", dir, err)
 		}
 	}
 	return nil
