@@ -51,7 +51,7 @@ func (f *files) line(t *turn, s *source, text []byte, ends bool) {
 
 func (f *files) flush(t *turn, s *source) {
 	if len(t.out) > 0 {
-		n, err := appendFile(filepath.Join(f.dir, fileName(s.item)), t.out)
+		n, err := appendFile(f.dir, fileName(s.item), t.out)
 		if n > 0 {
 			s.open = t.out[n-1] != '\n'
 		}
@@ -63,10 +63,17 @@ func (f *files) flush(t *turn, s *source) {
 	t.out, t.lines = t.out[:0], 0
 }
 
-// appendFile refuses what another user could have put there.
-func appendFile(path string, text []byte) (n int, err error) {
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|
-		unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0o600)
+// appendFile refuses what another user could have put there. Where a cleaner of /tmp has taken the
+// directory away it is made anew.
+func appendFile(dir, name string, text []byte) (n int, err error) {
+	path := filepath.Join(dir, name)
+	d, err := place.OpenDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer d.Close()
+	fd, err := unix.Openat(int(d.Fd()), name, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|
+		unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0o600)
 	if errors.Is(err, unix.ELOOP) {
 		return 0, fmt.Errorf("%s is a symbolic link: remove it", path)
 	}
@@ -137,8 +144,8 @@ func CheckDir(dir string) (string, error) {
 		return "", fmt.Errorf("others may write to %s (mode %04o): chmod go-w it, or give another "+
 			"one", dir, p.Was.Mode().Perm())
 	}
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return "", &os.PathError{Op: "write to", Path: dir, Err: err}
+	if err := unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK); err != nil {
+		return "", &os.PathError{Op: "read and write to", Path: dir, Err: err}
 	}
 	return dir, nil
 }

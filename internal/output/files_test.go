@@ -180,3 +180,36 @@ func TestADirectoryBehindAStrangersLinkIsRefused(t *testing.T) {
 		t.Errorf("behind it are %v, %v", left, err)
 	}
 }
+
+// What cleans /tmp takes a directory away whose files are old.
+func TestAFileIsWrittenBehindNoLinkThatComesInItsDirectorysPlace(t *testing.T) {
+	shared, victim := testkit.SharedDir(t), t.TempDir()
+	dir, err := CheckDir(filepath.Join(shared, "logs"))
+	must(t, err)
+	f := start(t, Config{To: File, Dir: dir}, nil, nil)
+	f.run("w1", "one\n", "")
+	f.copied()
+	must(t, os.Rename(dir, dir+".1"))
+	f.run("w1", "two\n", "")
+	f.copied()
+	if got := contents(t, dir, "w1.log"); got != "two\n" {
+		t.Errorf("made anew it has %q", got)
+	}
+	must(t, os.RemoveAll(dir))
+	must(t, os.Symlink(victim, dir))
+	testkit.GiveAway(t, dir)
+	f.run("w1", "three\n", "")
+	f.copied()
+	if left, err := os.ReadDir(victim); err != nil || len(left) > 0 {
+		t.Errorf("behind a stranger's link are %v, %v", left, err)
+	}
+	if l := f.losses(); len(l) == 0 || !strings.Contains(l[0].Err, "is a link of user 65534") {
+		t.Errorf("the losses are %v", l)
+	}
+	must(t, os.Remove(dir))
+	f.run("w1", "four\n", "")
+	f.copied()
+	if got := contents(t, dir, "w1.log"); got != "four\n" {
+		t.Errorf("when the link has gone it has %q", got)
+	}
+}

@@ -126,6 +126,37 @@ func makeDir(name string, parents bool, mkdir func(string, fs.FileMode) error) (
 // it all the time does not keep it.
 const maxMet = 100
 
+// OpenDir opens a directory as [MakeDir] finds or makes it. What is opened is what is at its path
+// then, and stays the same one when a link comes there. The error is [ErrMoved] where things come
+// and go meanwhile.
+func OpenDir(name string) (*os.File, error) {
+	at := name
+	var err error
+	for range 3 {
+		var f *os.File
+		// Opened first: while it is open no other file has its number.
+		f, err = os.OpenFile(at, syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+		p, lost := MakeDir(name, false)
+		if lost == nil && err == nil && same(f, p.Was) {
+			return f, nil
+		}
+		if err == nil {
+			f.Close()
+			err = fmt.Errorf("%s: %w", at, ErrMoved)
+		}
+		if lost != nil {
+			return nil, lost
+		}
+		at = p.At
+	}
+	return nil, err
+}
+
+func same(f *os.File, as fs.FileInfo) bool {
+	now, err := f.Stat()
+	return err == nil && os.SameFile(now, as)
+}
+
 // follow follows the path of a file, or of a directory, of which the last parts may be missing.
 func follow(name string, dir bool) (Place, error) {
 	at, rest := rootOf(name), name

@@ -144,3 +144,31 @@ func TestADirectoryIsMadeWithItsParentsOrNone(t *testing.T) {
 		t.Errorf("nobody ever has it: %v", err)
 	}
 }
+
+func TestADirectoryStaysOpenWhateverComesInItsPlace(t *testing.T) {
+	home := t.TempDir()
+	dir := filepath.Join(home, "dir")
+	opened := func() *os.File {
+		t.Helper()
+		f, err := OpenDir(dir)
+		testkit.Must(t, err)
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	first := opened() // and made
+	testkit.Must(t, os.Rename(dir, dir+"2"))
+	testkit.Must(t, os.Symlink("dir3", dir)) // ours
+	second := opened()
+	at := func(f *os.File, name string) bool {
+		info, err := os.Lstat(filepath.Join(home, name))
+		return err == nil && same(f, info)
+	}
+	if !at(first, "dir2") || !at(second, "dir3") {
+		t.Error("what is opened is another one")
+	}
+	testkit.Must(t, os.Remove(dir))
+	testkit.Must(t, os.WriteFile(dir, nil, 0o600))
+	if f, err := OpenDir(dir); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("a file: %v, %v", f, err)
+	}
+}
