@@ -54,7 +54,7 @@ func TestATransportThatFailsInALookUpFailsThatLookUp(t *testing.T) {
 	}
 }
 
-// Nothing can be listed below an id that does not print, and with the others some items make no key.
+// Nothing can be listed below an id that does not print. With the others some items make no key.
 func TestAnOddMembersRecordHindersNoLookUp(t *testing.T) {
 	odd := []string{"node\u00a01", "node 1", "node%1", "node..1"}
 	for _, when := range []string{"before the first question", "later"} {
