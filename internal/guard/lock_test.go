@@ -169,8 +169,8 @@ func killBound(t *testing.T, f *fixture, ran <-chan error, file string) (id stri
 func TestABoundGuardThatCannotHaveItsLockEndsItsRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	f, ran := startMortal(t, guard.Config{LockFile: file})
-	f.g.StuckAfter(300 * time.Millisecond)
 	_, other := killBound(t, f, ran, file)
+	f.g.StuckAfter(300 * time.Millisecond) // while Run does not run
 	must(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 	if err := within(t, "the end of the next Run", f.run(t.Context())); !errors.Is(err,
 		guard.ErrStuck) {
