@@ -50,8 +50,8 @@ func checkMargin(margin time.Duration) error {
 const guardSlack = 10 * time.Second
 
 // guardChild is the actor that keeps the guard process up, by run, which is guard.Run. Put it
-// before all that runs commands, so that it is stopped when they have ended. Its gate opens when the
-// guard process is ready: then it is known whether commands of a predecessor are left.
+// before all that runs commands, so that it is stopped when they have ended. Its gate opens when
+// the guard process is ready: then it is known whether commands of a predecessor are left.
 func guardChild(run func(context.Context) error, stopTimeout time.Duration) supervisor.Child {
 	return supervisor.Child{Name: "guard", Gate: true, StopTimeout: stopTimeout + guardSlack,
 		Run: func(ctx context.Context) error {
