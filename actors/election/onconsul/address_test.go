@@ -21,7 +21,7 @@ import (
 // Whether Consul denies something or does not answer: the log says which one.
 func TestTheLogNamesTheConsulThatIsAsked(t *testing.T) {
 	for name, way := range map[string]transport.Func{
-		"denies all":      transport.Always(http.StatusForbidden, "Permission denied"),
+		"denies all":      forbids,
 		"answers nothing": transport.Hang,
 		"has no process":  transport.Fail(errRefused),
 	} {

@@ -3,9 +3,6 @@ package onconsul_test
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,21 +12,7 @@ import (
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/internal/testkit/transport"
 )
-
-// denies is a way to this Consul that denies writes of the contested election's leader key while
-// denied is set.
-func (s *embedded) denies(denied *atomic.Bool) http.RoundTripper {
-	return transport.Func(func(r *http.Request) (*http.Response, error) {
-		if denied.Load() && strings.Contains(transport.Txn(r), contested+`/state/leader"`) &&
-			!strings.Contains(transport.Txn(r), `"get`) {
-			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
-				Request: r, Body: io.NopCloser(strings.NewReader("Permission denied"))}, nil
-		}
-		return s.consul.RoundTripper().RoundTrip(r)
-	})
-}
 
 // The rights are back before a lease is over, and all is given up in order.
 func TestADenialThatIsOverCostsNoSession(t *testing.T) {

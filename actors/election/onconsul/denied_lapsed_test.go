@@ -17,42 +17,6 @@ import (
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
-// rights are what one way to Consul lets through.
-type rights struct {
-	denied atomic.Bool // no transaction, not even one that reads
-	blind  atomic.Bool // no read of keys either, not even one that is under way
-	cut    atomic.Bool // nothing but what the agent answers by itself
-}
-
-// grants is a way to this Consul by these rights.
-func (s *embedded) grants(r *rights) http.RoundTripper {
-	consul := transport.Func(func(q *http.Request) (*http.Response, error) {
-		answer, err := s.consul.RoundTripper().RoundTrip(q)
-		if r.blind.Load() && strings.Contains(q.URL.Path, "/kv/") {
-			return transport.Always(http.StatusForbidden, "Permission denied")(q)
-		}
-		return answer, err
-	})
-	denied := func(q *http.Request) bool {
-		return r.denied.Load() && strings.HasSuffix(q.URL.Path, "/txn")
-	}
-	cut := func(q *http.Request) bool {
-		return r.cut.Load() && !strings.Contains(q.URL.Path, "/agent/")
-	}
-	return transport.When(transport.When(consul, denied,
-		transport.Always(http.StatusForbidden, "Permission denied")),
-		cut, transport.Fail(io.ErrUnexpectedEOF))
-}
-
-// untilLeads waits until e leads, an hour at the most, and returns how long that took.
-func untilLeads(e *election.Election) time.Duration {
-	begin := time.Now()
-	for e.State().Get().Role != election.Leading && time.Since(begin) < time.Hour {
-		time.Sleep(100 * time.Millisecond)
-	}
-	return time.Since(begin)
-}
-
 // A leader's lease runs out while its session lives, and its token has lost the right to write
 // meanwhile: it can neither lead again nor give its record up.
 func TestALapsedLeaderThatMayNoLongerWriteIsSucceeded(t *testing.T) {

@@ -3,7 +3,6 @@ package onconsul_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -23,14 +22,7 @@ import (
 // Who may join and not lead would wait for ever, and nobody would know why.
 func TestWhyTheLeadershipCannotBeTakenIsLoggedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
-		c := s.over(transport.Func(func(r *http.Request) (*http.Response, error) {
-			if text := transport.Txn(r); strings.Contains(text, `state/leader"`) &&
-				strings.Contains(text, `"lock"`) {
-				return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
-					Request: r, Body: io.NopCloser(strings.NewReader("Permission denied"))}, nil
-			}
-			return s.consul.RoundTripper().RoundTrip(r)
-		}))
+		c := s.over(s.forbidding(transport.TxnWith(`state/leader"`, `"lock"`)))
 		defer c.Close()
 		var text bytes.Buffer
 		log := asynclog.Wrap(slog.New(slog.NewTextHandler(&text, nil)))
@@ -64,13 +56,8 @@ func TestALeaderThatMayNoLongerWriteIsSucceeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *embedded) {
 				var denied atomic.Bool
-				one := s.over(transport.Func(func(r *http.Request) (*http.Response, error) {
-					if denied.Load() && strings.HasSuffix(r.URL.Path, "/txn") {
-						return &http.Response{StatusCode: http.StatusForbidden, Request: r,
-							Header: http.Header{},
-							Body:   io.NopCloser(strings.NewReader("Permission denied"))}, nil
-					}
-					return s.consul.RoundTripper().RoundTrip(r)
+				one := s.over(s.forbidding(func(r *http.Request) bool {
+					return denied.Load() && strings.HasSuffix(r.URL.Path, "/txn")
 				}))
 				defer one.Close()
 				a := s.joins(one, "a", 0)
@@ -98,12 +85,8 @@ func TestALeaderThatMayNoLongerWriteIsSucceeded(t *testing.T) {
 func TestALeaderThatMayNoLongerWriteCostsNoOtherElection(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
 		var denied atomic.Bool
-		c := s.over(transport.Func(func(r *http.Request) (*http.Response, error) {
-			if denied.Load() && strings.Contains(transport.Txn(r), contested+`/state/leader"`) {
-				return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
-					Request: r, Body: io.NopCloser(strings.NewReader("Permission denied"))}, nil
-			}
-			return s.consul.RoundTripper().RoundTrip(r)
+		c := s.over(s.forbidding(func(r *http.Request) bool {
+			return denied.Load() && transport.TxnWith(contested+`/state/leader"`)(r)
 		}))
 		a := s.joins(c, "a", 0)
 		other := nominated(t, c, election.Config{Election: "other", Name: "a", Lead: untilTold,

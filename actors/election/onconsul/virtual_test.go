@@ -270,3 +270,12 @@ func TestSettingsThatCannotBeAreAllNamedAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// untilLeads waits until e leads, an hour at the most, and returns how long that took.
+func untilLeads(e *election.Election) time.Duration {
+	begin := time.Now()
+	for e.State().Get().Role != election.Leading && time.Since(begin) < time.Hour {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return time.Since(begin)
+}
