@@ -35,11 +35,9 @@ const (
 )
 
 func (d *denying) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	c, err := d.Way.Dial(network, address, timeout)
-	if err != nil {
-		return nil, err
-	}
-	return &deniedConn{Conn: c, server: d}, nil
+	return over(d.Way.Dial, func(c net.Conn) net.Conn {
+		return &deniedConn{Conn: c, server: d}
+	})(network, address, timeout)
 }
 
 type deniedConn struct {

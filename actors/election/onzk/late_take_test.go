@@ -1,7 +1,6 @@
 package onzk_test
 
 import (
-	"bytes"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -13,29 +12,16 @@ import (
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
 
-// refusingTakes is a way to servers that refuse the credentials from the next take on, which breaks
-// its connection before it is there.
-type refusingTakes struct {
-	*refusing
-	armed atomic.Bool
-}
-
-func (r *refusingTakes) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	c, err := r.refusing.Dial(network, address, timeout)
-	if err != nil {
-		return nil, err
-	}
-	return &refusedTake{c, r}, nil
-}
-
+// refusedTake is a connection that breaks before the next take is there, once armed is set. Its
+// servers refuse the credentials from then on.
 type refusedTake struct {
 	net.Conn
-	server *refusingTakes
+	server *refusing
+	armed  *atomic.Bool
 }
 
 func (c *refusedTake) Write(request []byte) (int, error) {
-	if _, is := isOf(request, kindCommit); is && bytes.Contains(request, []byte("/demo/leader")) &&
-		c.server.armed.CompareAndSwap(true, false) {
+	if isTake(request) && c.armed.CompareAndSwap(true, false) {
 		c.server.refuses.Store(true)
 		_ = c.Conn.Close()
 		return len(request), nil
@@ -57,8 +43,12 @@ func TestATakeThatWinsInTheNextSessionIsGivenUp(t *testing.T) {
 		defer one.Close()
 		a := s.nominate(one, "a")
 		becomes(t, a, election.Leading)
-		server := &refusingTakes{refusing: &refusing{Way: s.zoo.Way(devzookeeper.Weather{})}}
-		two := s.connect(onzk.Config{Digest: digest, Dial: server.Dial, Servers: threeAddresses})
+		server := &refusing{Way: s.zoo.Way(devzookeeper.Weather{})}
+		var armed atomic.Bool
+		two := s.connect(onzk.Config{Digest: digest, Servers: threeAddresses,
+			Dial: over(server.Dial, func(c net.Conn) net.Conn {
+				return &refusedTake{c, server, &armed}
+			})})
 		defer two.Close()
 		b := s.nominate(two, "b")
 		becomes(t, b, election.Following)
@@ -66,7 +56,7 @@ func TestATakeThatWinsInTheNextSessionIsGivenUp(t *testing.T) {
 		becomes(t, c, election.Following)
 		time.Sleep(time.Minute)
 		old := two.Contact().Get().Session
-		server.armed.Store(true)
+		armed.Store(true)
 		a.Resign()
 		_, err := two.Contact().Wait(t.Context(), func(c election.Contact) bool {
 			return c.Session != "" && c.Session != old

@@ -1,7 +1,6 @@
 package onzk_test
 
 import (
-	"bytes"
 	"io"
 	"net"
 	"sync/atomic"
@@ -14,29 +13,15 @@ import (
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
 
-// losingTake is a way to servers that loses the answer to the next take with its connection.
-type losingTake struct {
-	*denying
-	armed atomic.Bool
-}
-
-func (l *losingTake) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	c, err := l.denying.Dial(network, address, timeout)
-	if err != nil {
-		return nil, err
-	}
-	return &lostTake{Conn: c, server: l}, nil
-}
-
+// lostTake is a connection that loses the answer to the next take, and breaks, once armed is set.
 type lostTake struct {
 	net.Conn
-	server *losingTake
-	lost   atomic.Bool // what comes from now on
+	armed *atomic.Bool
+	lost  atomic.Bool // what comes from now on
 }
 
 func (c *lostTake) Write(request []byte) (int, error) {
-	if _, is := isOf(request, kindCommit); is && bytes.Contains(request, []byte("/demo/leader")) &&
-		c.server.armed.CompareAndSwap(true, false) {
+	if isTake(request) && c.armed.CompareAndSwap(true, false) {
 		c.lost.Store(true)
 	}
 	return c.Conn.Write(request)
@@ -64,9 +49,12 @@ func TestATakeWhoseAnswerIsLostIsFoundByTheTerm(t *testing.T) {
 				defer one.Close()
 				first := s.nominate(one, "first")
 				becomes(t, first, election.Leading)
-				server := &losingTake{denying: &denying{Way: s.zoo.Way(devzookeeper.Weather{}),
-					kinds: []uint32{kindRead}}}
-				two := s.connect(onzk.Config{Dial: server.Dial})
+				server := &denying{Way: s.zoo.Way(devzookeeper.Weather{}),
+					kinds: []uint32{kindRead}}
+				var armed atomic.Bool
+				two := s.connect(onzk.Config{Dial: over(server.Dial, func(c net.Conn) net.Conn {
+					return &lostTake{Conn: c, armed: &armed}
+				})})
 				defer two.Close()
 				next := s.nominate(two, "next")
 				becomes(t, next, election.Following)
@@ -75,10 +63,10 @@ func TestATakeWhoseAnswerIsLostIsFoundByTheTerm(t *testing.T) {
 				time.Sleep(time.Minute)
 				path := "/demo/leader"
 				server.path.Store(&path)
-				server.armed.Store(true)
+				armed.Store(true)
 				first.Resign()
 				if c.resigns {
-					for server.armed.Load() {
+					for armed.Load() {
 						time.Sleep(100 * time.Microsecond)
 					}
 				} else {

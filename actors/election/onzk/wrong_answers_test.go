@@ -1,10 +1,25 @@
 package onzk_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net"
 	"sync/atomic"
+	"time"
 )
+
+type dial = func(network, address string, timeout time.Duration) (net.Conn, error)
+
+// over is a way to servers whose connections are what wrap makes of them.
+func over(way dial, wrap func(net.Conn) net.Conn) dial {
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		c, err := way(network, address, timeout)
+		if err != nil {
+			return nil, err
+		}
+		return wrap(c), nil
+	}
+}
 
 // wrongAnswers is a connection to a server that answers some requests with an error of its own.
 type wrongAnswers struct {
@@ -32,4 +47,10 @@ func isOf(request []byte, kind uint32) (xid uint32, is bool) {
 		return 0, false
 	}
 	return binary.BigEndian.Uint32(request[4:]), true
+}
+
+// isTake tells whether a request takes the leadership of the election "demo", or gives it up.
+func isTake(request []byte) bool {
+	_, is := isOf(request, kindCommit)
+	return is && bytes.Contains(request, []byte("/demo/leader"))
 }
