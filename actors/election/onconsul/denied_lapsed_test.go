@@ -83,27 +83,44 @@ func TestALeadershipThatIsLostKeepsNoSessionThatIsHeldInVain(t *testing.T) {
 	})
 }
 
-// The denial was over before the lease was, and Consul was away then: nobody could say so.
+// The denial was over before the lease was, and Consul was away then: nobody could say so. Nor could
+// anybody where there is another one after a long outage.
 func TestADenialThatWasOverDuringAnOutageCostsNoSession(t *testing.T) {
-	bubble(t, func(t *testing.T, s *embedded) {
-		var r rights
-		one, two := s.over(s.grants(&r)), s.over(s.consul.RoundTripper())
-		a, b := s.joins(one, "a", 0), s.joins(two, "b", 0)
-		session := one.Contact().Get().Session
-		r.denied.Store(true)
-		must(t, b.HandOver(context.Background(), "b"))
-		time.Sleep(time.Second / 2)
-		r.denied.Store(false)
-		r.cut.Store(true)
-		time.Sleep(11 * time.Second)
-		r.cut.Store(false)
-		if took := untilLeads(b); took > 10*time.Second || one.Contact().Get().Session != session {
-			t.Errorf("b leads after %v, the session is %v", took, one.Contact().Get())
-		}
-		electiontest.Resign(a, b)
-		one.Close()
-		two.Close()
-	})
+	for name, c := range map[string]struct{ away, again time.Duration }{
+		"which was the only one":      {away: 11 * time.Second},
+		"which another one came upon": {away: 70 * time.Second, again: 9 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				var r rights
+				cfg := onconsul.Config{Client: devconsul.ClientOver(s.grants(&r)), Logger: s.log}
+				if c.again > 0 {
+					cfg.TTL, cfg.Lease = time.Minute, 10*time.Second
+				}
+				one, err := onconsul.Connect(cfg)
+				must(t, err)
+				two := s.over(s.consul.RoundTripper())
+				a, b := s.joins(one, "a", 0), s.joins(two, "b", 0)
+				session := one.Contact().Get().Session
+				r.denied.Store(true)
+				must(t, b.HandOver(context.Background(), "b"))
+				time.Sleep(time.Second / 2)
+				r.denied.Store(c.again > 0)
+				r.cut.Store(true)
+				time.Sleep(c.away)
+				r.cut.Store(false)
+				time.Sleep(c.again)
+				r.denied.Store(false)
+				if took := untilLeads(b); took > 10*time.Second ||
+					one.Contact().Get().Session != session {
+					t.Errorf("b leads after %v, the session is %v", took, one.Contact().Get())
+				}
+				electiontest.Resign(a, b)
+				one.Close()
+				two.Close()
+			})
+		})
+	}
 }
 
 // A session is given up just as its connection takes another leadership, each answer takes its

@@ -3,6 +3,7 @@ package onconsul_test
 import (
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,14 +11,23 @@ import (
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/hashicorp/consul/api"
 )
+
+// pokes has the long polls answered that wait for something below a key's folder.
+func (s *embedded) pokes(key string) {
+	_, err := s.consul.Client().KV().Put(&api.KVPair{Key: key}, nil)
+	must(s.t, err)
+	time.Sleep(time.Millisecond)
+}
 
 // A candidate has won, or hears nothing of that, and its token loses its rights before it has seen
 // the leader's record as its own.
 func TestALeaderThatHasNotSeenItselfLeadAndMayNoLongerWriteIsSucceeded(t *testing.T) {
-	for name, c := range map[string]struct{ heard, sees, away bool }{
+	for name, c := range map[string]struct{ heard, sees, away, late bool }{
 		"it heard, is away, and sees nothing":         {heard: true, away: true},
 		"it heard, is away, and sees":                 {heard: true, sees: true, away: true},
+		"it heard, then of before, and is away":       {heard: true, away: true, late: true},
 		"it heard nothing, and sees nothing":          {},
 		"it heard nothing, and sees":                  {sees: true},
 		"it heard nothing, is away, and sees nothing": {away: true},
@@ -28,11 +38,21 @@ func TestALeaderThatHasNotSeenItselfLeadAndMayNoLongerWriteIsSucceeded(t *testin
 				var r rights
 				granted := s.grants(&r)
 				takes := transport.TxnWith(contested+`/state/leader"`, `"lock"`)
+				var late atomic.Bool
 				one, err := onconsul.Connect(onconsul.Config{Logger: s.log,
 					Client: devconsul.ClientOver(transport.Func(
 						func(q *http.Request) (*http.Response, error) {
 							if r.denied.Load() || !takes(q) {
-								return granted.RoundTrip(q)
+								resp, err := granted.RoundTrip(q)
+								if transport.Poll(q) && late.CompareAndSwap(true, false) {
+									time.Sleep(100 * time.Millisecond)
+								}
+								return resp, err
+							}
+							if c.late { // the answer to a long poll is overtaken by that to this
+								time.Sleep(200 * time.Millisecond) // by then one is under way
+								late.Store(true)
+								s.pokes("election/" + contested + "/state/odd")
 							}
 							resp, err := granted.RoundTrip(q)
 							r.denied.Store(true)
