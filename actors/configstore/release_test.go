@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // unheard has a write applied whose caller leaves without hearing of it.
@@ -47,6 +48,38 @@ func TestACleanStopLeavesNoMarkerBehindThatHasMovedUnheard(t *testing.T) {
 		<-s.done
 		r.expect("after it was claimed", r.markers(), "")
 	})
+}
+
+// What makes the store's marker, or claims it, is on its way when the store is stopped: it arrives
+// all the same, and would leave a marker behind if nobody waited for it.
+func TestACleanStopLeavesNoMarkerBehindThatIsOnItsWay(t *testing.T) {
+	for what, nth := range map[string]int{"to be made": 1, "to be claimed": 2} {
+		t.Run(what, func(t *testing.T) {
+			run(t, func(t *testing.T, r *rig) {
+				s := r.prepare()
+				s.net.Next(nth, func(req *http.Request) (*http.Response, error) {
+					answered, sent := make(chan *http.Response, 1), transport.Copy(req)
+					go func() {
+						time.Sleep(500 * time.Millisecond)
+						resp, err := s.net.To().RoundTrip(sent)
+						must(r.t, err)
+						answered <- resp
+					}()
+					s.cancel()
+					select {
+					case resp := <-answered:
+						return resp, nil
+					case <-req.Context().Done():
+						return nil, req.Context().Err()
+					}
+				})
+				s.run()
+				<-s.done
+				time.Sleep(time.Second)
+				r.expect("markers", r.markers(), "")
+			})
+		})
+	}
 }
 
 // claimUnheard has the marker made and claimed, and the store stopped before it hears of the claim.

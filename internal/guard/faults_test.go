@@ -293,6 +293,35 @@ func TestWhereNoGuardProcessStartsAnOwnerWithACommandGivesUp(t *testing.T) {
 	}
 }
 
+// One that comes up ends the count of those that did not.
+func TestAGuardProcessThatStartsAfterManyThatDidNotIsNoReasonToGiveUp(t *testing.T) {
+	exe, err := os.Executable()
+	must(t, err)
+	able := filepath.Join(t.TempDir(), "able")
+	f := &fixture{t: t, dir: t.TempDir(), g: guard.New(guard.Config{Argv: []string{"/bin/sh", "-c",
+		"[ -e " + able + " ] && exec " + exe + " guard; exit 2"}})}
+	f.g.StuckAfter(time.Millisecond)
+	for range 10 {
+		if err := f.g.Run(t.Context()); err == nil || errors.Is(err, guard.ErrStuck) {
+			t.Fatal(err)
+		}
+	}
+	must(t, os.WriteFile(able, nil, 0o600))
+	ctx, stop := context.WithCancel(t.Context())
+	ran := f.run(ctx)
+	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))
+	stop()
+	must(t, within(t, "the end of Run", ran))
+	must(t, os.Remove(able))
+	f.up = t.Context()
+	f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
+	testkit.Eventually(t, "that waits", func() bool { return f.g.Waiting() == 1 })
+	time.Sleep(time.Millisecond) // the time to give up
+	if err := f.g.Run(t.Context()); err == nil || errors.Is(err, guard.ErrStuck) {
+		t.Error(err)
+	}
+}
+
 func TestRunIsForOneAtATime(t *testing.T) {
 	f := start(t, guard.Config{})
 	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))
