@@ -100,3 +100,17 @@ func TestALogLineHasABound(t *testing.T) {
 		}
 	}
 }
+
+func TestALogShowsNothingThatATerminalObeys(t *testing.T) {
+	for _, x := range hostile {
+		for _, format := range []string{"text", "json"} {
+			var b bytes.Buffer
+			lines := asynclog.NewWriter(&b)
+			log, err := (&logFlags{format: format, level: "info"}).logger(lines)
+			must(t, err)
+			log.Info("x", "key", x, "err", errors.New(x))
+			lines.Flush(time.Minute)
+			plainLines(t, format, b.Bytes(), 1)
+		}
+	}
+}

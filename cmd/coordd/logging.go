@@ -73,10 +73,11 @@ func shortAttr(_ []string, a slog.Attr) slog.Attr {
 	return slog.String(a.Key, strings.ToValidUTF8(text[:maxAttr], "")+" …")
 }
 
-// jsonLines escapes in lines of JSON what a terminal would obey.
-type jsonLines struct{ to io.Writer }
+// plainLog escapes in lines of JSON what a terminal would obey, and in lines of text what
+// [slog.TextHandler] takes for harmless: DEL.
+type plainLog struct{ to io.Writer }
 
-func (p jsonLines) Write(line []byte) (int, error) {
+func (p plainLog) Write(line []byte) (int, error) {
 	if _, err := p.to.Write(plainJSON(line)); err != nil {
 		return 0, err
 	}
@@ -105,11 +106,11 @@ func (l *logFlags) logger(w *asynclog.Writer) (*slog.Logger, error) {
 	switch l.format {
 	case "text":
 		return slog.New(w.Handler(func(w io.Writer) slog.Handler {
-			return slog.NewTextHandler(w, options)
+			return slog.NewTextHandler(plainLog{w}, options)
 		})), nil
 	case "json":
 		return slog.New(w.Handler(func(w io.Writer) slog.Handler {
-			return slog.NewJSONHandler(jsonLines{w}, options)
+			return slog.NewJSONHandler(plainLog{w}, options)
 		})), nil
 	}
 	return nil, usage("--log-format %q: give text or json", l.format)

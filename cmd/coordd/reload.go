@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"encoding/csv"
+	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/supervisor"
@@ -97,9 +100,33 @@ func (r *reloader) reload(ctx context.Context) {
 	r.log.Info("settings-reloaded", "config", r.path, "changed", changed)
 }
 
+// reloadLimit is how long the file's disk has to answer. A reload that it did not answer leaves all
+// as it is, and the next SIGHUP tries again.
+const reloadLimit = 10 * time.Second
+
+// readAgain reads the file. It opens no pipe: it might wait for a writer for ever, and what came
+// through one is not there a second time.
+func (r *reloader) readAgain(ctx context.Context) ([]fileSetting, error) {
+	limited, cancel := context.WithTimeout(ctx, reloadLimit)
+	defer cancel()
+	info, err := reading(limited, func() (os.FileInfo, error) { return os.Stat(r.path) })
+	var settings []fileSetting
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is no regular file: restart coordd to change its settings", r.path)
+	default:
+		settings, err = readSettings(limited, r.path, r.all)
+	}
+	if limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("the disk of %s has not answered for %v", r.path, reloadLimit)
+	}
+	return settings, err
+}
+
 // read returns the settings that the file and the defaults make, but for those that are fixed.
 func (r *reloader) read(ctx context.Context) (map[string]string, error) {
-	settings, err := readSettings(ctx, r.path, r.all)
+	settings, err := r.readAgain(ctx)
 	if err != nil {
 		return nil, err
 	}
