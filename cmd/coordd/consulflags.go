@@ -58,7 +58,7 @@ func (c *consulFlags) client(ctx context.Context) (*api.Client, string, error) {
 		}
 	}
 	address, _ := actors.SplitAddress(cfg.Address) // what is logged
-	if c.Consul == "" && !canBeConsul(address) {
+	if c.Consul == "" && !canBeReached(address) {
 		return nil, "", usage("CONSUL_HTTP_ADDR is %q: give host:port, such as 127.0.0.1:8500, or a "+
 			"URL", address)
 	}

@@ -232,7 +232,7 @@ func checkConsul(address string) error {
 	scheme, rest, isURL := strings.Cut(address, "://")
 	if !isURL {
 		_, port, err := net.SplitHostPort(address)
-		if err != nil || port == "" || !canBeConsul(address) {
+		if err != nil || port == "" || !canBeReached(address) {
 			return usage("--consul %q: give host:port, such as 127.0.0.1:8500, or a URL", address)
 		}
 		return nil
@@ -241,15 +241,15 @@ func checkConsul(address string) error {
 		return usage("--consul %q: give a URL that begins with http://, https:// or unix://",
 			address)
 	}
-	if !canBeConsul(address) {
+	if !canBeReached(address) {
 		return usage("--consul %q: its host, or its port, is none", address)
 	}
 	return nil
 }
 
-// canBeConsul tells whether anything can be reached at an address, as every Consul tool takes it: a
-// host with or without a port, or a URL, with a path if a proxy needs one.
-func canBeConsul(address string) bool {
+// canBeReached tells whether anything can be reached at an address: a host with or without a port.
+// As every Consul tool takes it, it may be a URL, with a path if a proxy needs one.
+func canBeReached(address string) bool {
 	scheme, host, isURL := strings.Cut(address, "://")
 	if !isURL {
 		host = address

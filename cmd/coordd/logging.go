@@ -25,7 +25,8 @@ const levels = "give debug, info, warn or error"
 // levelOf reads a level.
 func levelOf(text string) (slog.Level, error) {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(strings.ToUpper(text))); err != nil {
+	err := level.UnmarshalText([]byte(strings.ToUpper(text)))
+	if err != nil || strings.ContainsAny(text, "+-") { // info+2 is a level of slog's
 		return 0, usage("--log-level %q: %s", text, levels)
 	}
 	return level, nil

@@ -28,6 +28,8 @@ started anew anyhow. Members of versions before this one do not heed it.`,
 		Example: `  coordd restart device-1 device-2
   coordd restart --member n2`,
 		RunE: a.does(func(ctx context.Context, items []string) error {
+			slices.Sort(items)
+			items = slices.Compact(items)
 			switch {
 			case member == "" && len(items) == 0:
 				return usage("give the ids of items, or --member")

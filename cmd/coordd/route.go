@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
@@ -135,13 +134,12 @@ func loopback(address string) bool {
 func checkPublished(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		if !strings.ContainsAny(address, ":/ ") || net.ParseIP(address) != nil {
+		if !strings.Contains(address, ":") && canBeReached(address) || net.ParseIP(address) != nil {
 			return nil
 		}
 		return usage("--address %q: give host:port, or only a host", address)
 	}
-	if n, bad := strconv.ParseUint(port, 10, 16); host == "" || bad != nil || n == 0 ||
-		strings.ContainsAny(host, "/ ") {
+	if host == "" || port == "" || !canBeReached(address) {
 		return usage("--address %q: give host:port with the name that others know the host by",
 			address)
 	}
