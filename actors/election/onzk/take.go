@@ -69,9 +69,8 @@ func (b *backend) Take(ctx context.Context) (token uint64, retry time.Duration, 
 		b.update(func(now *candidacy) {
 			now.takeUnknown = isPassing(err) || now.takeUnknown && err != nil
 		})
-		if err == nil && t != 0 {
-			b.conn.setLeading(b, true)
-		}
+		// Who asks has no duty: a leader whose lease was over leads by this answer, or not at all.
+		b.conn.setLeading(b, err == nil && t != 0)
 		return err
 	})
 	select {
