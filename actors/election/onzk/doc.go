@@ -49,6 +49,10 @@
 //	                                        given up in good order. Its version is the guard
 //	/coordd/election/<name>/yield           whom the leadership is kept free for
 //
+// Where the election's node is something else's, as by a wrong root, whoever stands or gives an
+// order is refused with election.ErrInvalid, and nothing is written: it has data or nodes below it,
+// and no record of an election, no identity and no term. An empty node that somebody made is taken.
+//
 // The leadership is a node of its own and not the first place in the queue, because with priorities
 // and hand-overs the first in the queue is not always the one to lead, and because a candidate's
 // creation zxid is as old as its candidacy: tokens would fall.

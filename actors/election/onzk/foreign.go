@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/go-zookeeper/zk"
@@ -22,7 +23,9 @@ func (b *backend) checkOwn() error {
 		}
 		return err
 	}
-	isElection := identity(data) != "" || slices.Contains(children, termNode)
+	if err := b.checkElection(data); err != nil {
+		return err
+	}
 	for _, child := range children {
 		if child == identity(data) || candidatePattern.MatchString(child) {
 			continue // 500 candidates are not asked about
@@ -31,7 +34,7 @@ func (b *backend) checkOwn() error {
 		if err != nil {
 			return err
 		}
-		foreign := len(below) > 0 || !isElection
+		foreign := len(below) > 0
 		if isField(child) { // an election may be called so
 			if foreign, err = b.isElection(b.path(child), below); err != nil {
 				return err
@@ -123,14 +126,26 @@ func (b *backend) checkPlace() error {
 	return err
 }
 
-// checkElection returns an error if the node holds what no election has written, and would lose it
-// by an order.
+// checkElection returns an error if the election's node, which has that data, is something else's:
+// who joins it, or gives it an order, would write and remove what is there. An election has a
+// record in its node, or an identity or a term below. One whose node was made by hand, and that
+// nobody has led yet, may have none, but nothing else either.
 func (b *backend) checkElection(data []byte) error {
-	if len(data) == 0 || identity(data) != "" {
+	if isRecord(data) {
 		return nil
 	}
-	there, _, err := b.conn.zk.Exists(b.path(termNode))
-	if err == nil && !there {
+	children, err := b.childrenOf(b.base)
+	if err != nil || slices.ContainsFunc(children, func(child string) bool {
+		return child == termNode || strings.HasPrefix(child, identityPrefix)
+	}) {
+		return err
+	}
+	for _, child := range children {
+		if !isCandidate(child) && !strings.HasPrefix(child, probePrefix) {
+			return b.foreign(b.path(child))
+		}
+	}
+	if len(data) > 0 {
 		err = fmt.Errorf("%w: %s is no election: give the root that the election is below",
 			election.ErrInvalid, b.base)
 	}

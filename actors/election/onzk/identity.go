@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 
-	"github.com/coordd/coordd/actors/election"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -29,28 +28,27 @@ func (b *backend) ensureIdentity(data []byte, stat *zk.Stat) error {
 	if there, _, err := b.conn.zk.Exists(b.path(node)); there || err != nil {
 		return err
 	}
+	if err := b.checkElection(data); err != nil {
+		return err
+	}
 	return b.createIdentity(data, stat, &zk.CreateRequest{Path: b.path(node),
 		Acl: b.conn.cfg.ACL})
 }
 
 // identify gives an election an identity if it has none, as one whose node was made by hand, or by
-// an older version. done: the election's node is to be read again. What no election has written is
-// left alone, and so is a node whose own nodes are elections: those would be refused then.
+// an older version. done: the election's node is to be read again. What is something else's gets
+// none, and neither does a node whose own nodes are elections: those would be refused then.
 func (b *backend) identify(data []byte, stat *zk.Stat) (done bool, err error) {
 	if identity(data) != "" {
 		return false, nil
 	}
-	err = b.checkElection(data)
-	for _, node := range []string{leaderNode, termNode, yieldNode} {
-		if err == nil {
-			err = b.checkField(node)
-		}
-	}
-	if err != nil {
-		if errors.Is(err, election.ErrInvalid) {
-			err = nil
-		}
+	if err := b.checkElection(data); err != nil {
 		return false, err
+	}
+	for _, node := range []string{leaderNode, termNode, yieldNode} {
+		if err := b.checkField(node); err != nil {
+			return false, err
+		}
 	}
 	named := withID(data, rand.Text())
 	return true, b.createIdentity(data, stat,

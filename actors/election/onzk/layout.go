@@ -1,6 +1,7 @@
 package onzk
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,6 +36,9 @@ type electionRecord struct {
 	ID string `json:"id,omitempty"`
 }
 
+// identityPrefix begins the name of that child.
+const identityPrefix = "_e_"
+
 // identity returns the name of that child; empty: there is none.
 func identity(data []byte) string {
 	var f electionRecord
@@ -42,7 +46,15 @@ func identity(data []byte) string {
 		strings.Contains(f.ID, "/") || unfit(f.ID) != "" {
 		return ""
 	}
-	return "_e_" + f.ID
+	return identityPrefix + f.ID
+}
+
+// isRecord tells whether the data is that of an election with an identity, and nothing else's that
+// has an id as well.
+func isRecord(data []byte) bool {
+	var f electionRecord
+	return identity(data) != "" && json.Unmarshal(data, &f) == nil &&
+		bytes.Equal(encode(f), data)
 }
 
 // withState returns the data with another state.

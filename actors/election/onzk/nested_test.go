@@ -48,8 +48,7 @@ func TestDeleteRemovesNothingOfOthersBelowItsName(t *testing.T) {
 			t.Errorf("the program's node was ended: %v", err)
 		}
 		time.Sleep(time.Minute)
-		if after := s.zoo.Nodes("/team"); !maps.EqualFunc(before, after,
-			func(a, b devzookeeper.Node) bool { return string(a.Data) == string(b.Data) }) {
+		if after := s.zoo.Nodes("/team"); !maps.EqualFunc(before, after, sameData) {
 			t.Errorf("there were %v, and now there are %v", before, after)
 		}
 		for i, e := range elections {
@@ -174,8 +173,7 @@ func TestAnOrderTouchesNoNodeOfTheElectionAround(t *testing.T) {
 				t.Errorf("%s: it was handed over", name)
 			}
 		}
-		if after := s.zoo.Nodes("/team"); !maps.EqualFunc(before, after,
-			func(a, b devzookeeper.Node) bool { return string(a.Data) == string(b.Data) }) {
+		if after := s.zoo.Nodes("/team"); !maps.EqualFunc(before, after, sameData) {
 			t.Errorf("there were %v, and now there are %v", before, after)
 		}
 		if now := x.State().Get(); now.Role != election.Leading {

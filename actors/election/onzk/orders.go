@@ -237,9 +237,6 @@ func (b *backend) stateWriter(ctx context.Context, state string,
 				return err
 			}
 			incarnation = stat.Czxid
-			if err := b.checkElection(data); err != nil {
-				return err
-			}
 			if again, err := b.identify(data, stat); err != nil {
 				return err
 			} else if again {

@@ -4,6 +4,7 @@ package onzk_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ func TestWhatStrangersLeaveIsInNobodysWay(t *testing.T) {
 		return &zk.CreateRequest{Path: path, Data: []byte(data), Acl: world}
 	}
 	own := zk.DigestACL(zk.PermAll, "stranger", "secret")
+	isTerm := func(n *zk.CreateRequest) bool { return n.Path == "/term" }
 	ghost := "/_c_" + strings.Repeat("f", 32) + "-p7-n0000000000"
 	for name, stray := range map[string][]*zk.CreateRequest{
 		"a lasting candidate":         {node(ghost, `{"id":"ghost","name":"ghost","priority":7}`)},
@@ -41,6 +43,9 @@ func TestWhatStrangersLeaveIsInNobodysWay(t *testing.T) {
 			c := s.connect(t, &wire{})
 			if stray[0].Path != "" {
 				stray = append([]*zk.CreateRequest{node("", "")}, stray...)
+			}
+			if !slices.ContainsFunc(stray, isTerm) { // without one it is no election
+				stray = append(stray, node("/term", ""))
 			}
 			base := s.root + "/demo"
 			ops := []any{node(s.root, "")}

@@ -273,14 +273,21 @@ func (b *backend) deleteChildren(path string) error {
 }
 
 // term reads who led last, and the version of the term's node. If a stranger has removed the node,
-// term makes it again, as if the last leader had not given the leadership up.
+// term makes it again, as if the last leader had not given the leadership up. It makes none in what
+// is something else's node.
 func (b *backend) term() (holder []byte, stat *zk.Stat, err error) {
 	for range attempts {
 		data, stat, err := b.conn.zk.Get(b.path(termNode))
 		if !errors.Is(err, zk.ErrNoNode) {
 			return data, stat, err
 		}
-		_, err = b.conn.zk.Create(b.path(termNode), []byte("?"), 0, b.conn.cfg.ACL)
+		root, _, err := b.conn.zk.Get(b.base)
+		if err == nil {
+			err = b.checkElection(root)
+		}
+		if err == nil {
+			_, err = b.conn.zk.Create(b.path(termNode), []byte("?"), 0, b.conn.cfg.ACL)
+		}
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil, nil, election.ErrDeleted
