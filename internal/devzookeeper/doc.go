@@ -20,5 +20,6 @@
 //     have lost what they had, or were restored from before ([Server.Lose], [Server.Save]).
 //  6. A request that arrives when its session goes on over another connection is refused.
 //
-// There are no access rules, and no containers, time-to-live nodes or reconfiguration.
+// There are no access rules but that of [Server.Keep], and no containers, time-to-live nodes or
+// reconfiguration.
 package devzookeeper

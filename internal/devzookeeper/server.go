@@ -213,6 +213,15 @@ func (s *Server) Nodes(below string) map[string]Node {
 	return found
 }
 
+// Keep takes from everybody the right to create nodes in a node.
+func (s *Server) Keep(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := *s.tree.nodes[path]
+	n.kept = true
+	s.tree.put(path, &n)
+}
+
 // Remove deletes a node and all below it, one after the other, as an operator does.
 func (s *Server) Remove(path string) {
 	s.mu.Lock()

@@ -16,6 +16,7 @@ const (
 	errInconsistency  = -2 // of what stands behind the operation that failed
 	errUnimplemented  = -6
 	errNoNode         = -101
+	errNoAuth         = -102
 	errBadVersion     = -103
 	errEphemerals     = -108
 	errNodeExists     = -110
@@ -29,6 +30,7 @@ type node struct {
 	data    []byte
 	stat    zk.Stat
 	created int32 // children so far: the next sequence
+	kept    bool  // see Keep
 }
 
 // tree is all nodes, as one server has them.
@@ -144,6 +146,8 @@ func (d *draft) create(r *zk.CreateRequest) (path string, code int32) {
 	switch {
 	case parent == nil:
 		return "", errNoNode
+	case parent.kept: // before all else, as in ZooKeeper's PrepRequestProcessor
+		return "", errNoAuth
 	case parent.stat.EphemeralOwner != 0:
 		return "", errEphemerals
 	}

@@ -139,3 +139,24 @@ func TestALeaderLeadsOnWhereTheRootNodeMayNotBeRead(t *testing.T) {
 		t.Errorf("it led, and is told %v", now)
 	}
 }
+
+// An administrator keeps / and /apps to himself, and gives a team the node /apps/team.
+func TestElectionsAreHeldBelowTheOnlyNodeThatOnesCredentialsMayWrite(t *testing.T) {
+	s := begin(t, sessionTimeout)
+	admin := s.connect(t, &wire{}).ZK()
+	must(t, admin.AddAuth("digest", []byte("admin:secret")))
+	theirs := append(zk.DigestACL(zk.PermAll, "admin", "secret"), zk.WorldACL(zk.PermRead)...)
+	_, err := admin.Create("/apps", nil, 0, theirs)
+	must(t, err)
+	_, err = admin.Create("/apps/team", nil, 0, zk.DigestACL(zk.PermAll, "team", "secret"))
+	must(t, err)
+	_, err = admin.SetACL("/", theirs, -1)
+	must(t, err)
+	cfg := s.config(&wire{})
+	cfg.Root, cfg.Digest = "/apps/team/of/elections", "team:secret"
+	c, err := onzk.Connect(cfg)
+	must(t, err)
+	t.Cleanup(c.Close)
+	e, _ := nominate(t, c, "a")
+	wait(t, e, election.Leading)
+}

@@ -145,12 +145,26 @@ func (b *backend) createElection() error {
 			if r != '/' || i == 0 {
 				continue
 			}
-			if _, err := b.conn.zk.Create(b.base[:i], nil, 0, acl); err != nil &&
-				!errors.Is(err, zk.ErrNodeExists) {
+			if err := b.createParent(b.base[:i]); err != nil {
 				return err
 			}
 		}
 		err = make()
+	}
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// createParent creates a node that elections are below. It is no error if the node exists, in
+// another's: ZooKeeper says first that nothing may be created there.
+func (b *backend) createParent(path string) error {
+	_, err := b.conn.zk.Create(path, nil, 0, b.conn.cfg.ACL)
+	if errors.Is(err, zk.ErrNoAuth) {
+		if there, _, failed := b.conn.zk.Exists(path); there || failed != nil {
+			return failed
+		}
 	}
 	if errors.Is(err, zk.ErrNodeExists) {
 		return nil
