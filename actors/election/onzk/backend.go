@@ -54,6 +54,7 @@ type candidacy struct {
 	incarnation   int64  // creation zxid of the election's node that it joined
 	createUnknown bool   // a create's outcome is not known
 	left          bool
+	madeWay       bool  // because of a denial: it stands behind all others until it has led
 	takeUnknown   bool  // a take's outcome is not known
 	taken         bool  // it has taken the leadership, and not given it up
 	termVersion   int32 // of the term that its take has written

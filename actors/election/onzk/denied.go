@@ -110,8 +110,10 @@ func (c *Conn) ledByOthers() bool {
 }
 
 // makeWay gives a candidate's place up because of a denial, unless it leads by now. Watch has it
-// join again. If it cannot, that is tried again when the denial has gone on for a session's timeout
-// more: each try has everything read again, which may be denied at once.
+// join again, behind all others whatever its priority: else two that are denied would keep the next
+// turn to themselves, each while the other is away. If it cannot, that is tried again when the
+// denial has gone on for a session's timeout more: each try has everything read again, which may be
+// denied at once.
 func (b *backend) makeWay(of denialOf, why error) {
 	c := b.conn
 	soon, cancel := context.WithTimeout(c.ctx, c.timeout())
@@ -123,6 +125,7 @@ func (b *backend) makeWay(of denialOf, why error) {
 		}
 		err := b.remove(me, true)
 		if err == nil {
+			b.update(func(now *candidacy) { now.madeWay = true })
 			c.log.Warn("place-given-up", "election", b.name, "err", why)
 		}
 		return err

@@ -77,11 +77,12 @@
 // # What is not
 //
 // Whoever is the next to lead and is denied that, as its rights to the nodes were taken away, makes
-// way after a session's timeout: it gives its place up and joins again, behind the others. So does
-// a leader whose lease was over, and that is denied to lead again. Whoever is denied to remove its
-// own nodes holds the others up for as long as its session lives. A connection gives its session up
-// for that, after a session's timeout of denials, unless somebody leads over it who may. One that
-// its caller owns goes on.
+// way after a session's timeout: it gives its place up and joins again, behind the others whatever
+// its priority, which counts again in its next place after it has led, and in its next candidacy.
+// So does a leader whose lease was over, and that is denied to lead again. Whoever is denied to
+// remove its own nodes holds the others up for as long as its session lives. A connection gives its
+// session up for that, after a session's timeout of denials, unless somebody leads over it who may.
+// One that its caller owns goes on.
 //
 // A node with a time to live (extendedTypesEnabled) that a stranger makes in the place of "leader"
 // or of a candidate counts as a session's: everybody waits until it is deleted, and ZooKeeper does

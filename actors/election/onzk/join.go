@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -62,10 +63,16 @@ func (b *backend) join(c election.Candidate, session int64) error {
 		}
 		if node == "" {
 			var before bool
-			b.update(func(me *candidacy) { before, me.createUnknown = me.createUnknown, true })
+			place := c.Priority
+			b.update(func(me *candidacy) {
+				before, me.createUnknown = me.createUnknown, true
+				if me.madeWay {
+					place = min(place, math.MinInt32)
+				}
+			})
 			ops := append(b.checkIdentity(data), &zk.CheckVersionRequest{Path: b.base,
 				Version: stat.Version},
-				&zk.CreateRequest{Path: b.path(candidateName(c.ID, c.Priority)), Data: encode(c),
+				&zk.CreateRequest{Path: b.path(candidateName(c.ID, place)), Data: encode(c),
 					Acl: b.conn.cfg.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence})
 			answers, err := b.conn.zk.Multi(ops...)
 			switch {

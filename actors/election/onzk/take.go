@@ -68,6 +68,7 @@ func (b *backend) Take(ctx context.Context) (token uint64, retry time.Duration, 
 		t, r, err = b.take()
 		b.update(func(now *candidacy) {
 			now.takeUnknown = isPassing(err) || now.takeUnknown && err != nil
+			now.madeWay = now.madeWay && t == 0
 		})
 		// Who asks has no duty: a leader whose lease was over leads by this answer, or not at all.
 		b.conn.setLeading(b, err == nil && t != 0)

@@ -1,6 +1,7 @@
 package onzk_test
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -88,13 +89,17 @@ func (s *embedded) nominate(over election.Connection, name string) *election.Ele
 func (s *embedded) nominateIn(demo string, over election.Connection,
 	name string) *election.Election {
 	s.t.Helper()
-	e, err := election.New(over, election.Config{Election: demo, Name: name, Logger: s.log})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := e.Nominate(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	return s.stand(over, election.Config{Election: demo, Name: name})
+}
+
+// stand takes part in an election, in demo by default.
+func (s *embedded) stand(over election.Connection, cfg election.Config) *election.Election {
+	s.t.Helper()
+	cfg.Election, cfg.Logger = cmp.Or(cfg.Election, "demo"), s.log
+	e, err := election.New(over, cfg)
+	must(s.t, err)
+	_, err = e.Nominate(s.t.Context())
+	must(s.t, err)
 	return e
 }
 
