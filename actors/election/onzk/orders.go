@@ -100,19 +100,22 @@ func (b *backend) handOver(ctx context.Context, id string, from uint64) error {
 		}
 		incarnation = rootStat.Czxid
 		// The term before the leader's node: a term that is read later may be the next leader's.
-		holder, term, err := b.term()
+		_, term, err := b.term()
 		if errors.Is(err, election.ErrDeleted) {
 			return election.ErrNoLeader
 		}
 		if err != nil {
 			return err
 		}
-		leader, stat, _, err := b.readLeader(candidacy{}, holder, term)
+		record, stat, err := b.conn.zk.Get(b.path(leaderNode)) // all of it: it is written anew
 		switch {
+		case errors.Is(err, zk.ErrNoNode), err == nil && !ephemeral(stat):
+			return election.ErrNoLeader
 		case err != nil:
 			return err
-		case stat == nil:
-			return election.ErrNoLeader
+		}
+		leader := parseLeader(record, stat)
+		switch {
 		case leader.ID == id:
 			return nil
 		case from != 0 && uint64(stat.Czxid) != from:
