@@ -87,6 +87,9 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 					return usage("--%s is for Consul; ZooKeeper has the --ttl alone", flag)
 				}
 			}
+			if len(o.zookeeper.Servers) > 0 {
+				o.lease = 0 // of a variable, for who is on Consul
+			}
 			if lease := cmp.Or(o.lease, o.ttl); a.taken.has("check-ttl") && o.lockDelay > 0 &&
 				o.lockDelay < lease {
 				o.checkTTL = 0 // it is for coordd run, which may have it with such a lock-delay

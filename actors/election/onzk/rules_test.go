@@ -85,6 +85,18 @@ func TestTheQueueIsByPriorityThenBySequenceAcrossItsOverflow(t *testing.T) {
 	}
 }
 
+// Credentials that stand by mistake in a server's address are said to nobody.
+func TestAnErrorHoldsNoPasswordOfAServersAddress(t *testing.T) {
+	for _, server := range []string{"user:secret@zk1:2181", "user:secret@zk1", "secret@zk1",
+		"user:secret/@zk1:2181", "user:secret;@zk1", "user:secret,@zk1", "user:secret@zk1:port"} {
+		err := onzk.Config{Servers: append(strings.Split(server, ","), "")}.Validate()
+		if !errors.Is(err, election.ErrInvalid) || !strings.Contains(err.Error(), "Digest") ||
+			strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", server, err)
+		}
+	}
+}
+
 func TestSettingsThatCannotBeAreAllNamedAtOnce(t *testing.T) {
 	_, err := onzk.Connect(onzk.Config{Servers: []string{"zk1", ""}, SessionTimeout: -1,
 		HoldBack: -1, Root: "here", LockDelay: 2 * time.Hour, Digest: "nobody"})

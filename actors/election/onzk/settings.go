@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,11 +108,16 @@ func (c Config) Validate() error {
 		password == "" || strings.ContainsFunc(c.Digest, unicode.IsControl)) {
 		wrong("Digest is not user:password in one line") // what it is stays a secret
 	}
-	for _, s := range c.Servers {
-		if why := unreachable(s); s == "" {
-			wrong("Servers holds an empty name among %q; give host:port", c.Servers)
-		} else if why != "" {
-			wrong("Servers holds %q: %s; give host:port", s, why)
+	if slices.ContainsFunc(c.Servers, func(s string) bool { return strings.Contains(s, "@") }) {
+		wrong("Servers holds credentials, which no address of ZooKeeper has; give host:port, and " +
+			"user:password as Digest (--zookeeper-auth-file)") // what they are stays a secret
+	} else {
+		for _, s := range c.Servers {
+			if why := unreachable(s); s == "" {
+				wrong("Servers holds an empty name among %q; give host:port", c.Servers)
+			} else if why != "" {
+				wrong("Servers holds %q: %s; give host:port", s, why)
+			}
 		}
 	}
 	elements := strings.Split(c.Root, "/")
