@@ -33,7 +33,6 @@ type backend struct {
 	// that number must not be published.
 	minReading uint64
 	working    bool // an operation is under way
-	begun      int  // operations that have begun
 	ops        int  // operations that have succeeded, see election.View
 	// vacantSince is when the leadership was first seen free; zero: somebody leads. lastToken is
 	// the token of the leader that was seen last.
@@ -113,7 +112,6 @@ func (b *backend) operate(ctx context.Context, what string, f func() error) erro
 		defer func() { <-b.operating }()
 		b.mu.Lock()
 		b.working = true
-		b.begun++
 		b.mu.Unlock()
 		defer func() { // after a panic, too
 			b.mu.Lock()

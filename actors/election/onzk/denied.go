@@ -146,11 +146,12 @@ func (b *backend) makeWay(of denialOf, why error) {
 	}
 }
 
-// leadsNoMore records that a view says so, unless it is older than the last operation.
-func (b *backend) leadsNoMore(begun int) {
+// leadsNoMore records that a view says so, whose oldest reading has that number, unless the view is
+// of before the last operation ended.
+func (b *backend) leadsNoMore(read uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.working && b.begun == begun {
+	if !b.working && read > b.minReading {
 		b.conn.setLeading(b, false)
 	}
 }

@@ -57,6 +57,34 @@ func GivingUp(b election.Backend, leaves bool) ([]any, error) {
 	return mine.leaveOps(mine.candidacy(), leaves, false)
 }
 
+// SendTake sends the take of a candidate by what is there now, in whatever session there is, as the
+// client does with a request that has waited for a connection.
+func SendTake(b election.Backend) error {
+	mine := b.(*backend)
+	_, root, err := mine.conn.zk.Get(mine.base)
+	if err != nil {
+		return err
+	}
+	_, term, err := mine.term()
+	if err == nil {
+		_, err = mine.sendTake(mine.candidacy(), root.Version, term.Version, false)
+	}
+	return err
+}
+
+// GiveUp gives the session up.
+func (c *Conn) GiveUp() { c.dialer.giveUp(c.session(), "was given up by a test") }
+
+// ViewWithoutLeader returns what a view of now does that says that the candidate does not lead.
+func ViewWithoutLeader(b election.Backend) (published func()) {
+	mine := b.(*backend)
+	read := mine.conn.readings.Add(1)
+	return func() { mine.leadsNoMore(read) }
+}
+
+// Leaders is how many candidates are known to lead over the connection.
+func (c *Conn) Leaders() int { return c.leaders.Get() }
+
 // Lost says how a session of that timeout, last heard of at start, has ended.
 func Lost(timeout time.Duration, start, now time.Time) string {
 	l := lease{timeout: timeout, granted: timeout, start: start}

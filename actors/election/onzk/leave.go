@@ -163,12 +163,9 @@ func (b *backend) leaveOps(me candidacy, place, unread bool) (ops []any, err err
 	if err != nil {
 		return nil, err
 	}
-	r, leader, mine, err := b.readLeader(me, holder, term)
+	leader, mine, err := b.readLeader(me, holder, term)
 	if err != nil {
 		return nil, err
-	}
-	if leader != nil && r.ID == me.ID && leader.EphemeralOwner == b.conn.session() {
-		mine = true // a late take's, see mayStand
 	}
 	stands := false
 	if place || mine {

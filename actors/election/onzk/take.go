@@ -13,17 +13,18 @@ import (
 )
 
 // readLeader reads the leader's node. stat is nil if there is none, or if it is not ephemeral.
-// mine: it belongs to this candidate, in the session that it joined with. The term, which was read
-// before, says so too: a stranger may keep the leader's data to himself, or have written over it.
-func (b *backend) readLeader(me candidacy, holder []byte, term *zk.Stat) (r leaderRecord,
-	stat *zk.Stat, mine bool, err error) {
+// mine: it belongs to this candidate, in the session that it joined with, or in that of now by a
+// late take, see mayStand. The term, which was read before, says so too: a stranger may keep the
+// leader's data to himself, or have written over it.
+func (b *backend) readLeader(me candidacy, holder []byte, term *zk.Stat) (stat *zk.Stat,
+	mine bool, err error) {
 	data, stat, err := b.getLeader()
 	if stat == nil || err != nil || !ephemeral(stat) {
-		return r, nil, false, err
+		return nil, false, err
 	}
-	r = parseLeader(data, stat)
-	mine = stat.Czxid == term.Mzxid && me.ID != "" && holderOf(holder) == me.ID
-	return r, stat, me.isLeader(r, stat) || mine && stat.EphemeralOwner == me.session, nil
+	mine = stat.Czxid == term.Mzxid && me.ID != "" && holderOf(holder) == me.ID &&
+		(stat.EphemeralOwner == me.session || stat.EphemeralOwner == b.conn.session())
+	return stat, mine || me.isLeader(parseLeader(data, stat), stat), nil
 }
 
 // getLeader reads the leader's node. stat is nil if there is none. There is no data if a stranger
@@ -128,11 +129,11 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 				return 0, 0, err
 			}
 		}
-		_, leader, mine, err := b.readLeader(me, holder, term)
+		leader, mine, err := b.readLeader(me, holder, term)
 		switch {
 		case err != nil:
 			return 0, 0, err
-		case mine:
+		case mine && leader.EphemeralOwner == me.session:
 			b.update(func(now *candidacy) {
 				if now.node == me.node {
 					now.token = leader.Czxid

@@ -52,7 +52,6 @@ type watcher struct {
 	own, predecessor subscription // this candidate's node, and the one before it in the queue
 
 	lease            messages.Lease     // of the connection's last session
-	begun            int                // operations that had, when the last view was made
 	mine             bool               // the last view said that this candidate leads
 	incarnation      int64              // creation zxid of the election's node; 0: not seen yet
 	position         queuePosition      // as of the last listing
@@ -98,7 +97,7 @@ func (b *backend) Watch(ctx context.Context, publish func(election.View)) {
 		}
 		view, fresh := w.view(ctx, time.Now())
 		if fresh && !view.Mine {
-			w.b.leadsNoMore(w.begun)
+			w.b.leadsNoMore(min(w.root.now.number, w.leader.now.number))
 		}
 		if !w.behind() {
 			w.b.denied(toLook, w.obstacle())
@@ -234,7 +233,6 @@ func (w *watcher) view(ctx context.Context, now time.Time) (v election.View, fre
 	b := w.b
 	b.mu.Lock()
 	me, floor, working := b.me, b.minReading, b.working
-	w.begun = b.begun
 	v.Ops = b.ops
 	b.mu.Unlock()
 	w.track(me)
