@@ -176,7 +176,7 @@ func (l *loop) fail(r *run, cause Cause) {
 	c := r.c
 	limit, period := l.tree.maxRestarts(), l.tree.period()
 	l.remember(cause)
-	if limit >= 0 {
+	if limit >= 0 && !l.rebuilds { // else this restart of the group has been counted
 		count, ran := &c.mine().failures, r.ran(cause.When)
 		if l.tree.Strategy != OneForOne { // it is the group that is restarted
 			count, ran = &l.failures, l.groupRan(ran, cause.When)
@@ -215,10 +215,7 @@ func (l *loop) fail(r *run, cause Cause) {
 // groupRan is for how long the group has run since its last restart, when a child fails that itself
 // ran for that long. With RestForOne that one may have run on during many restarts of others.
 func (l *loop) groupRan(ran time.Duration, now time.Time) time.Duration {
-	switch {
-	case l.rebuilds:
-		return 0
-	case !l.whole.IsZero():
+	if !l.whole.IsZero() {
 		return now.Sub(l.whole)
 	}
 	return min(ran, now.Sub(l.rebuilt))

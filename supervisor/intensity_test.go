@@ -127,3 +127,39 @@ func TestAGroupIsGivenUpByTheTimeForWhichItRuns(t *testing.T) {
 		})
 	})
 }
+
+// The last fails first: with RestForOne each that fails then widens the restart that is under way.
+func TestAGroupWhoseChildrenFailTogetherIsRestartedOnce(t *testing.T) {
+	for _, strategy := range []supervisor.Strategy{supervisor.OneForAll, supervisor.RestForOne} {
+		t.Run(strategy.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var j journal
+				a, b, c := newActor(&j, "a"), newActor(&j, "b"), newActor(&j, "c")
+				r := start(t, supervisor.Tree{Strategy: strategy, MaxRestarts: 1,
+					Children: []supervisor.Child{a.child(), b.child(), c.child()}})
+				j.take()
+				for _, each := range []*actor{c, b, a} {
+					go func() {
+						select {
+						case each.fail <- boom:
+						case <-time.After(time.Second / 2): // it was stopped before
+						}
+					}()
+					synctest.Wait()
+				}
+				time.Sleep(2 * time.Second)
+				if r.ended(t) {
+					return
+				}
+				if lines := j.take(); len(lines) != 6 {
+					t.Errorf("%q", lines)
+				}
+				c.now(boom) // which is the second
+				if err := <-r.done; err == nil {
+					t.Error("it gave up without an error")
+				}
+				r.stop()
+			})
+		})
+	}
+}
