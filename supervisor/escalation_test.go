@@ -303,3 +303,55 @@ func TestWhatAChildAskedForIsSaidOnce(t *testing.T) {
 		}
 	})
 }
+
+// Its own turn to stop has not come, so its context is not done: it is heard, and its tree is not
+// restarted. A tree inside of the one that gives up has asked the same.
+func TestWhatAChildAsksForIsHeardWhileItsSupervisorGivesUp(t *testing.T) {
+	for _, deep := range []bool{false, true} {
+		for name, says := range map[string]error{
+			"ErrTerminate": fmt.Errorf("SIGTERM: %w", supervisor.ErrTerminate),
+			"Escalate":     supervisor.Escalate(errBoom),
+		} {
+			t.Run(fmt.Sprint(name, " deep ", deep), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var j journal
+					asks, fails := newActor(&j, "asks"), newActor(&j, "fails")
+					child := asks.child()
+					if deep {
+						child = treeOf("inner", child)
+					}
+					r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "tree",
+						Tree: &supervisor.Tree{MaxRestarts: supervisor.NoRestarts,
+							Children: []supervisor.Child{child, fails.child(),
+								{Name: "slow", Run: slowToStop}}}}}})
+					j.take()
+					fails.now(func() error { return errors.New("too often") })
+					asks.now(func() error { return says })
+					time.Sleep(time.Minute)
+					select {
+					case err := <-r.done:
+						var esc *supervisor.EscalationError
+						if is := errors.As(err, &esc); is != (name == "Escalate") ||
+							is && (!errors.Is(err, errBoom) || len(esc.History()) < 3) {
+							t.Errorf("Run returned %+v", err)
+						}
+					default:
+						t.Error("its tree was restarted")
+						_ = r.end()
+					}
+					want(t, j.take(), "-fails", "-asks")
+					if n := r.Counters().Children["root/tree"].Escalations; n != 1 {
+						t.Errorf("the tree gave up %d times", n)
+					}
+					r.stop()
+				})
+			})
+		}
+	}
+}
+
+func slowToStop(ctx context.Context) error {
+	<-ctx.Done()
+	time.Sleep(3 * time.Second)
+	return nil
+}

@@ -294,9 +294,11 @@ func (l *loop) escalate(reason string, fatal bool, cause Cause) {
 	l.giveUp(reason, fatal)
 }
 
-// giveUp stops everything; the error goes to the parent when that is done.
+// giveUp stops everything; the error goes to the parent when that is done. An Escalate that comes
+// by then goes before another reason: the parent must not start the tree again.
 func (l *loop) giveUp(reason string, fatal bool) {
-	if l.escalated != nil {
+	again := l.escalated != nil
+	if again && (l.fatal || !fatal) {
 		return
 	}
 	l.escalated = &EscalationError{
@@ -306,6 +308,9 @@ func (l *loop) giveUp(reason string, fatal bool) {
 	}
 	l.fatal = fatal
 	l.canceled = slices.ContainsFunc(l.escalated.Causes, func(c Cause) bool { return c.canceled })
+	if again {
+		return // it has been told, and counted
+	}
 	l.hub.tally.count(l.path, addEscalation)
 	l.hub.publish(
 		Event{Type: EventEscalated, Path: l.path, Incarnation: l.incarnation, Err: l.escalated},

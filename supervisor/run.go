@@ -145,7 +145,7 @@ func (r *run) supervise(ctx context.Context) *end {
 	res := r.sub.run(ctx)
 	e := &end{kind: KindNil, byItself: ctx.Err() == nil}
 	switch {
-	case res.escalated != nil:
+	case res.escalated != nil && (res.fatal || res.terminated == nil):
 		e.kind, e.err, e.canceled = KindError, res.escalated, res.canceled
 		if res.fatal {
 			e.asks = asksToEscalate
