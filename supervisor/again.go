@@ -76,12 +76,6 @@ func (m restartMsg) apply(l *loop) {
 		m.reply <- fmt.Errorf("%w: %s is being removed", ErrUnknown, c.path)
 		return
 	}
-	if c.lingers {
-		if err := c.stuck(); err != nil {
-			m.reply <- err
-			return
-		}
-	}
 	own := c.mine()
 	own.restarters, own.again = append(own.restarters, m.reply), true
 	l.ask(c, ErrRestarted)

@@ -217,6 +217,53 @@ func TestARestartByHandOfAChildThatHangsIsMadeUpForWhenItEnds(t *testing.T) {
 	})
 }
 
+func TestARestartByHandOfWhatIsLeftBehindIsMadeUpForWhenItEnds(t *testing.T) {
+	for _, which := range []string{"temporary", "done", "in its backoff"} {
+		t.Run(which, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				letGo, starts := make(chan struct{}), 0
+				hangs := supervisor.Child{Name: "hangs", Run: func(ctx context.Context) error {
+					if starts++; starts == 1 {
+						<-letGo
+						return nil
+					}
+					<-ctx.Done()
+					return nil
+				}}
+				a := newActor(new(journal), "a")
+				tree, path, end := supervisor.Tree{}, "root/office", boom
+				office := treeOf("office", hangs, a.child())
+				office.Backoff, office.Tree.MaxRestarts = every(time.Hour), supervisor.NoRestarts
+				tree.Children = []supervisor.Child{office}
+				switch which {
+				case "temporary":
+					hangs.Restart, path = supervisor.Temporary, "root/hangs"
+					tree.Strategy = supervisor.OneForAll
+					tree.Children = []supervisor.Child{a.child(), hangs}
+				case "done":
+					end = func() error { return supervisor.ErrDoNotRestart }
+					tree.Children[0].Restart = supervisor.Transient
+					office.Tree.AutoShutdown = supervisor.AnySignificant
+					last := &office.Tree.Children[1]
+					last.Significant, last.Restart = true, supervisor.Transient
+				}
+				r := start(t, tree)
+				a.now(end)
+				time.Sleep(time.Minute)
+				stuckOf(t, r.Restart(t.Context(), path))
+				time.Sleep(2 * time.Hour) // no restart of its own comes before it
+				close(letGo)
+				synctest.Wait()
+				if f := r.find(t, path); starts != 2 || f.State != supervisor.StateRunning ||
+					f.Incarnation != 2 {
+					t.Errorf("after %d starts: %+v", starts, f)
+				}
+				r.mustEnd(t)
+			})
+		})
+	}
+}
+
 func TestARestartByHandThatCannotBeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own := make(chan error, 1)
