@@ -96,22 +96,19 @@ type Subscription struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
-	ring    []Event
-	first   int // of the oldest in a full ring
-	dropped uint64
+	unread  []Event // oldest first
+	dropped uint64  // before these
 	closed  bool
 }
 
 func (s *Subscription) push(e Event) {
 	s.mu.Lock()
-	switch {
-	case s.closed:
-	case len(s.ring) < s.size:
-		s.ring = append(s.ring, e)
-	default:
-		s.ring[s.first] = e
-		s.first = (s.first + 1) % s.size
-		s.dropped++
+	if !s.closed {
+		if len(s.unread) == s.size {
+			_ = s.takeOldest()
+			s.dropped++
+		}
+		s.unread = append(s.unread, e)
 	}
 	s.mu.Unlock()
 	select {
@@ -124,27 +121,50 @@ func (s *Subscription) push(e Event) {
 func (s *Subscription) Pending() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.ring) == 0 {
+	if len(s.unread) == 0 {
 		return nil
 	}
-	events := slices.Concat(s.ring[s.first:], s.ring[:s.first])
+	events := s.unread
 	events[0].Dropped = s.dropped
-	s.ring, s.first, s.dropped = s.ring[:0], 0, 0
+	s.unread, s.dropped = nil, 0
 	return events
 }
 
+// takeOldest frees what the event holds at once, and its place when the list is made anew.
+func (s *Subscription) takeOldest() Event {
+	e := s.unread[0]
+	s.unread[0] = Event{}
+	s.unread = s.unread[1:]
+	return e
+}
+
+// next takes one event, so that who leaves has lost none.
+func (s *Subscription) next() (e Event, found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unread) == 0 {
+		return Event{}, false
+	}
+	e = s.takeOldest()
+	e.Dropped, s.dropped = s.dropped, 0
+	return e, true
+}
+
 // All gives the events as they come, until ctx ends or the subscription is
-// closed; what is pending then is still given.
+// closed; what is pending then is still given. Who leaves before may come back: what has not been
+// given is pending still.
 func (s *Subscription) All(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for {
-			over := ctx.Err() != nil || s.isClosed()
-			for _, e := range s.Pending() {
-				if !yield(e) {
+			over := ctx.Err() != nil
+			n, closed := s.pending()
+			for range n { // no more, for more may come as fast as they are read
+				e, found := s.next()
+				if found && !yield(e) {
 					return
 				}
 			}
-			if over {
+			if over || closed {
 				return
 			}
 			select {
@@ -155,10 +175,10 @@ func (s *Subscription) All(ctx context.Context) iter.Seq[Event] {
 	}
 }
 
-func (s *Subscription) isClosed() bool {
+func (s *Subscription) pending() (n int, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closed
+	return len(s.unread), s.closed
 }
 
 // Close ends the stream. It may be called more than once.

@@ -227,6 +227,29 @@ func TestAllEndsWithItsContextAndWakesForEachEvent(t *testing.T) {
 	})
 }
 
+func TestAReaderThatLeavesAndComesBackHasMissedNothingUntold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{newActor(&j, "a").child()}})
+		sub := r.Subscribe(3)
+		r.mustEnd(t) // root stopping, a stopping, a stopped, root stopped
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var got []string
+		for range 3 {
+			for e := range sub.All(ctx) {
+				got = append(got, fmt.Sprint(e.Path, " ", e.Type, " ", e.Dropped))
+				break
+			}
+		}
+		want(t, got, "root/a stopping 1", "root/a stopped 0", "root stopped 0")
+		for e := range sub.All(ctx) {
+			t.Errorf("and %v", e)
+		}
+		sub.Close()
+	})
+}
+
 func TestGoroutinesCarryTheirPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var path string
