@@ -164,7 +164,8 @@ func (r *run) supervise(ctx context.Context) *end {
 
 // Protect calls f as a supervisor calls a child, for whoever runs a host's function without one. It
 // returns f's error, or in place of one that harms who reads it [ErrUnreadable]; a *[PanicError]
-// when f panics. It does not return when f calls runtime.Goexit.
+// when f panics: a child that returns this has panicked. It does not return when f calls
+// runtime.Goexit.
 func Protect(f func() error) error {
 	return protect(context.Background(), func(context.Context) error { return f() }).err
 }
@@ -207,6 +208,9 @@ func protect(ctx context.Context, f func(context.Context) error) (e *end) {
 		return e
 	}
 	e.err, e.asks, e.canceled = readable(err)
+	if p, ok := e.err.(*PanicError); ok { // of what ran beside f: see Protect
+		return &end{kind: KindPanic, err: p, byItself: byItself}
+	}
 	if e.asks == asksForNoRestart || e.asks == asksToTerminate {
 		e.kind = KindDone
 	}

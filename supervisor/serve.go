@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"runtime/pprof"
@@ -17,7 +18,7 @@ type Server interface {
 // Serve makes a child's function of a server: each incarnation listens anew and makes its server,
 // as one that was shut down cannot be used again. The child is ready when it listens. When it is
 // asked to stop, Shutdown has four fifths of its StopTimeout for the requests under way; then Close
-// ends them, also while Shutdown goes on. A Shutdown that panics is the child's failure.
+// ends them, also while Shutdown goes on. One of the two that panics is the child's failure.
 func Serve(listen func() (net.Listener, error), server func() Server) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		ln, err := listen()
@@ -26,7 +27,7 @@ func Serve(listen func() (net.Listener, error), server func() Server) func(conte
 		}
 		defer ln.Close()
 		s := server()
-		var bad error
+		var atShutdown, atClose error // panics
 		closed := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
 			defer close(closed)
@@ -35,7 +36,9 @@ func Serve(listen func() (net.Listener, error), server func() Server) func(conte
 			var once sync.Once
 			end := func() {
 				pprof.SetGoroutineLabels(ctx) // a timer's goroutine has none
-				once.Do(func() { _ = Protect(s.Close) })
+				once.Do(func() {
+					atClose = Protect(func() error { _ = s.Close(); return nil })
+				})
 			}
 			inTime := context.AfterFunc(wait, end) // Shutdown may not heed it
 			shut := false
@@ -44,7 +47,7 @@ func Serve(listen func() (net.Listener, error), server func() Server) func(conte
 					end()
 				}
 			}()
-			bad = Protect(func() error {
+			atShutdown = Protect(func() error {
 				shut = s.Shutdown(wait) == nil
 				return nil
 			})
@@ -54,9 +57,8 @@ func Serve(listen func() (net.Listener, error), server func() Server) func(conte
 				_ = s.Close()
 				return
 			}
-			if <-closed; bad != nil {
-				err = bad
-			}
+			<-closed
+			err = cmp.Or(atShutdown, atClose, err)
 		}()
 		Ready(ctx)
 		return s.Serve(ln)

@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -76,6 +77,27 @@ func TestAPanicLeavesItsTraceWheneverItComes(t *testing.T) {
 			s.stop()
 			return s.Supervisor, "root/a", 1
 		},
+		"by an Actor's interrupt": func(t *testing.T, log supervisor.Option) (
+			*supervisor.Supervisor, string, uint64) {
+			over := make(chan struct{})
+			s := run(t, log, supervisor.Child{Name: "a", Run: supervisor.Actor(
+				func() error { <-over; return nil },
+				func(why error) { close(over); panic(fmt.Errorf("at last: %w", why)) })})
+			s.stop()
+			return s.Supervisor, "root/a", 1
+		},
+		"by a server's Shutdown": func(t *testing.T, log supervisor.Option) (
+			*supervisor.Supervisor, string, uint64) {
+			s := run(t, log, serves(failing{newServer(), func() { panic("at last") }}))
+			s.stop()
+			return s.Supervisor, "root/a", 1
+		},
+		"by a server's Close": func(t *testing.T, log supervisor.Option) (
+			*supervisor.Supervisor, string, uint64) {
+			s := run(t, log, serves(badClose{newServer()}))
+			s.stop()
+			return s.Supervisor, "root/a", 1
+		},
 		"when it was abandoned": func(t *testing.T, log supervisor.Option) (*supervisor.Supervisor,
 			string, uint64) {
 			s := run(t, log, late("a"))
@@ -146,6 +168,16 @@ func TestAPanicLeavesItsTraceWheneverItComes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// badClose is a server that is to be closed, and panics then.
+type badClose struct{ *server }
+
+func (badClose) Close() error { panic("at last") }
+
+func serves(s supervisor.Server) supervisor.Child {
+	return supervisor.Child{Name: "a", Run: supervisor.Serve(newServer().listen,
+		func() supervisor.Server { return s })}
 }
 
 // told runs a tree that says what it does.

@@ -61,6 +61,7 @@ func unreadable() map[string]error {
 		"Error panics":       badError{text: true},
 		"wraps itself":       &cycle{},
 		"joins itself":       &cycles{},
+		"nil for a panic":    (*supervisor.PanicError)(nil),
 		"escalated":          supervisor.Escalate(typed),
 		"wrapped escalation": fmt.Errorf("giving up: %w", supervisor.Escalate(typed)),
 	}
