@@ -128,6 +128,36 @@ func TestAChildIsToldWhyItIsStopped(t *testing.T) {
 	}
 }
 
+// A tree is asked to stop and told to hurry in one moment, in which its supervisor waits for a
+// backoff policy: it may come to the second first.
+func TestAChildIsToldWhyItIsStoppedAlsoWhenTimeIsUpForAll(t *testing.T) {
+	for range 20 { // which comes first is left to chance
+		synctest.Test(t, func(t *testing.T) {
+			var why error
+			letGo := make(chan struct{})
+			defer close(letGo)
+			a := newActor(new(journal), "a")
+			busy, hung := a.child(), hanging("hung", letGo)
+			busy.Backoff = func() supervisor.Backoff {
+				return meanwhile(func() { time.Sleep(10 * time.Second) })
+			}
+			hung.StopTimeout = supervisor.Unlimited
+			s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{
+				treeOf("tree", confessor("b", &why), busy), hung,
+			}}, quiet, supervisor.WithStopTimeout(time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() { a.now(boom); cancel(errBoom) }()
+			stuckOf(t, s.Run(ctx))
+			if why != errBoom {
+				t.Fatalf("it was told %v", why)
+			}
+		})
+	}
+}
+
 // What Run returned is another tree's story: nothing in it asks this one for anything.
 func TestAStoppedErrorAsksNothingOfTheTreeAround(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -108,7 +108,7 @@ func (l *loop) abort() {
 		return
 	}
 	l.aborted = true
-	l.stop(context.Canceled) // it was asked before
+	l.stop(context.Cause(l.labelled)) // it was asked before, and may not have come to that
 	limit := time.Now().Add(abortGrace)
 	for c := l.children.tail; c != nil; c = c.prev {
 		l.ask(c, l.why)
