@@ -24,9 +24,10 @@ func (r *running) ended(t *testing.T) bool {
 
 func TestATemporaryChildThatHangsKeepsNoGroupFromItsRestart(t *testing.T) {
 	for _, strategy := range []supervisor.Strategy{supervisor.OneForAll, supervisor.RestForOne} {
-		for _, dynamic := range []bool{false, true} {
-			t.Run(strategy.String(), func(t *testing.T) {
+		for _, which := range []string{"static", "dynamic", "gated dynamic"} {
+			t.Run(strategy.String()+" "+which, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
+					dynamic := which != "static"
 					var j journal
 					letGo := make(chan struct{})
 					a, group := newActor(&j, "a"), (*supervisor.Group)(nil)
@@ -37,6 +38,7 @@ func TestATemporaryChildThatHangsKeepsNoGroupFromItsRestart(t *testing.T) {
 					}
 					temp := hanging("temp", letGo)
 					temp.Restart = supervisor.Temporary
+					temp.Gate = which == "gated dynamic" // at which nothing will wait
 					tree := supervisor.Tree{Strategy: strategy,
 						Children: []supervisor.Child{first, temp}}
 					if dynamic {

@@ -290,8 +290,8 @@ func (c *child) isDue() bool {
 	case c.extra().after != "":
 		return c.extra().after == StateWaiting
 	}
-	// nothing could ever open the gate of a temporary one
-	return c.def.Restart != Temporary || c.def.Gate && !c.ready
+	// nothing could ever open the gate of a temporary one, unless it is forgotten
+	return c.def.Restart != Temporary || c.def.Gate && !c.ready && !c.dynamic
 }
 
 // start runs a new incarnation, but never beside an older one: then it
