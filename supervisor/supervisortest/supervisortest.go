@@ -35,10 +35,11 @@ func Start(t testing.TB, name string, tree supervisor.Tree,
 	return s
 }
 
-// CleanEnd asserts that what Run returned is the end of a clean stop.
+// CleanEnd asserts that what Run returned is the end of a clean stop: nil or, with
+// [supervisor.WithCause], a *[supervisor.StoppedError].
 func CleanEnd(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
+	if _, asked := err.(*supervisor.StoppedError); err != nil && !asked {
 		t.Errorf("the supervisor did not end cleanly: %+v", err)
 	}
 }

@@ -29,10 +29,10 @@ func (r *recorder) Errorf(format string, args ...any) {
 }
 
 // of runs the tree for a second as a test of its own and gives its failures.
-func of(t *testing.T, run func(context.Context) error) string {
+func of(t *testing.T, run func(context.Context) error, opts ...supervisor.Option) string {
 	rec := &recorder{TB: t}
 	supervisortest.Start(rec, "root",
-		supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: run}}})
+		supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: run}}}, opts...)
 	time.Sleep(time.Second)
 	for _, f := range rec.cleanup {
 		f()
@@ -42,8 +42,11 @@ func of(t *testing.T, run func(context.Context) error) string {
 
 func TestACleanStopPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if got := of(t, func(ctx context.Context) error { <-ctx.Done(); return nil }); got != "" {
-			t.Errorf("failed: %s", got)
+		stops := func(ctx context.Context) error { <-ctx.Done(); return nil }
+		for _, opts := range [][]supervisor.Option{nil, {supervisor.WithCause()}} {
+			if got := of(t, stops, opts...); got != "" {
+				t.Errorf("failed: %s", got)
+			}
 		}
 	})
 }
