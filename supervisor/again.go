@@ -12,8 +12,9 @@ import (
 // on. It counts as no failure. Where a group is being restarted the child takes part in that.
 //
 // Restart returns nil when the new incarnation has started. When ctx or the child's StopTimeout is
-// over before, the error is a *StuckError; the child is then restarted when it has ended. Others:
-// ErrUnknown, ErrStopped.
+// over before, the error is a *StuckError; the child is then restarted when it has ended. Where it
+// does not run, and ctx is over before its turn to start has come, the error is that of ctx alone;
+// it is started all the same. Others: ErrUnknown, ErrStopped.
 func (g *Group) Restart(ctx context.Context, name string) error {
 	if r := runOf(ctx); r != nil && r.c.l == g.l && r.c.def.Name == name {
 		return fmt.Errorf("supervisor: %s cannot wait for its own end: return", r.c.path)

@@ -78,20 +78,14 @@ func answered(ctx context.Context, verb string, c *child, reply <-chan error) er
 		return err
 	default:
 	}
-	s := Stuck{Path: c.path, Stack: noStack}
+	err := fmt.Errorf("supervisor: %s %s: %w", verb, c.path, ctx.Err())
 	if r := c.current.Load(); r != nil {
-		s.Waited = r.waited(time.Now())
 		if late, stacks := namer.stacksOf([]*run{r}); len(late) > 0 {
-			s.Stack = stacks[c.id()]
+			s := Stuck{Path: c.path, Waited: r.waited(time.Now()), Stack: stacks[c.id()]}
+			return fmt.Errorf("%w: %w", err, &StuckError{Children: []Stuck{s}})
 		}
 	}
-	return fmt.Errorf(
-		"supervisor: %s %s: %w: %w",
-		verb,
-		c.path,
-		ctx.Err(),
-		&StuckError{Children: []Stuck{s}},
-	)
+	return fmt.Errorf("%w: nothing of it runs, it waits for its turn", err)
 }
 
 // Child finds a child by name: so a manager that was restarted finds the

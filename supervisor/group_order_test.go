@@ -2,6 +2,8 @@ package supervisor_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -57,6 +59,36 @@ func TestARestartByHandKeepsTheOrderOfAGroupThatIsBeingRestarted(t *testing.T) {
 				}
 				if got := r.find(t, "root/b"); got.State != supervisor.StateRunning {
 					t.Errorf("it is %s when the gate is open", got.State)
+				}
+				r.mustEnd(t)
+			})
+		})
+	}
+}
+
+// A StuckError names children that run: one that waits for its turn does not.
+func TestWhoWaitsForTheRestartOfWhatDoesNotRunIsToldNothingOfAStop(t *testing.T) {
+	for _, which := range []string{"with its group", "behind a gate"} {
+		t.Run(which, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := newActor(new(journal), "a"), newActor(new(journal), "b")
+				first := a.child()
+				first.Backoff = every(time.Minute)
+				if which == "behind a gate" {
+					first.Gate, first.Run = true, slowToStop
+				}
+				r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll,
+					Children: []supervisor.Child{first, b.child()}})
+				if which == "with its group" {
+					a.now(boom)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err := r.Restart(ctx, "root/b")
+				var stuck *supervisor.StuckError
+				if errors.As(err, &stuck) || !errors.Is(err, context.DeadlineExceeded) ||
+					!strings.Contains(err.Error(), "waits for its turn") {
+					t.Errorf("got %v", err)
 				}
 				r.mustEnd(t)
 			})
