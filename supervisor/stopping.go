@@ -2,8 +2,9 @@ package supervisor
 
 import (
 	"context"
-	"runtime/pprof"
 	"time"
+
+	"github.com/coordd/coordd/internal/labels"
 )
 
 // stop stops everything for good.
@@ -95,9 +96,7 @@ func (l *loop) ask(c *child, why error) {
 		l.deadlines.set(c, now.Add(t))
 	}
 	l.publish(Event{Type: EventStopping, Err: why}, c)
-	pprof.SetGoroutineLabels(r) // those of what context.AfterFunc starts
-	r.cancel(why)
-	pprof.SetGoroutineLabels(l.labelled)
+	labels.Ending(r, l.labelled, func() { r.cancel(why) })
 }
 
 // abort is the end of a parent's patience with this supervisor. It makes the

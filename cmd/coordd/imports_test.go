@@ -15,9 +15,9 @@ import (
 // paths from the top of the module. An empty but means no exception. Tests may import anything.
 var layers = []struct{ who, never, but string }{
 	{who: `messages`, never: `.`},
-	{who: `supervisor(/.*)?`, never: `.`, but: `supervisor|internal/asynclog`},
+	{who: `supervisor(/.*)?`, never: `.`, but: `supervisor|internal/(asynclog|labels)`},
 	{who: `actors/placement`, never: `.`},
-	{who: `internal/(asynclog|place|printable|proc|httpserver|mutations|sdnotify)`, never: `.`},
+	{who: `internal/(asynclog|labels|place|printable|proc|httpserver|mutations|sdnotify)`, never: `.`},
 	{who: `internal/wal`, never: `.`, but: `internal/place`},
 	{who: `internal/store`, never: `.`, but: `messages|internal/mutations`},
 	{who: `internal/protocol`, never: `.`, but: `internal/(store|mutations|proc)`},

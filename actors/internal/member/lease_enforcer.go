@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/labels"
 	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 )
@@ -28,6 +29,7 @@ type LeaseEnforcer struct {
 
 // leaseBinding is a context that ends with the lease of a session.
 type leaseBinding struct {
+	ctx     context.Context
 	session string
 	cancel  context.CancelCauseFunc
 }
@@ -43,7 +45,7 @@ func NewLeaseEnforcer(session messages.Reader[messages.Session],
 func (e *LeaseEnforcer) bind(ctx context.Context, session string) (context.Context,
 	context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	x := &leaseBinding{session, cancel}
+	x := &leaseBinding{ctx, session, cancel}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.holds(session) {
@@ -81,7 +83,7 @@ func (e *LeaseEnforcer) Run(ctx context.Context) error {
 	var timer actor.Timer
 	defer timer.Stop()
 	for {
-		next := e.look()
+		next := e.look(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -94,13 +96,13 @@ func (e *LeaseEnforcer) Run(ctx context.Context) error {
 	}
 }
 
-// look ends what has no lease, and returns when to look again.
-func (e *LeaseEnforcer) look() time.Time {
+// look ends what has no lease, and returns when to look again. ctx is this actor's.
+func (e *LeaseEnforcer) look(ctx context.Context) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for x := range e.bound {
 		if !e.holds(x.session) && !mutations.Broken("no-lease-enforcer") {
-			x.cancel(errLeaseOver)
+			labels.Ending(x.ctx, ctx, func() { x.cancel(errLeaseOver) })
 			delete(e.bound, x)
 		}
 	}
