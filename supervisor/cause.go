@@ -30,7 +30,7 @@ type StoppedError struct {
 	// Path of the root.
 	Path string
 	// Cause is context.Cause of the context that Run was given, or what a child returned with
-	// ErrTerminate.
+	// ErrTerminate: what came first.
 	Cause error
 }
 
@@ -82,12 +82,8 @@ func (l *loop) shutdownBy(c *child) error {
 // stopped is what Run returns at its end.
 func (s *Supervisor) stopped(res result) error {
 	err := res.err()
-	why := res.outside
-	if res.terminated != nil {
-		why = res.terminated
-	}
-	if err == nil && s.withCause && why != nil {
-		return &StoppedError{s.name, why}
+	if err == nil && s.withCause && res.asked != nil {
+		return &StoppedError{s.name, res.asked}
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,6 +124,59 @@ func TestAChildIsToldWhyItIsStopped(t *testing.T) {
 					}
 				}
 				_ = r.end()
+			})
+		})
+	}
+}
+
+// Of two reasons the children are told the first. An end of the tree's own is none of Run's.
+func TestRunReturnsTheReasonThatTheChildrenWereTold(t *testing.T) {
+	terminate := fmt.Errorf("SIGTERM: %w", supervisor.ErrTerminate)
+	for _, c := range []struct {
+		order []string
+		told  error
+		is    error // what Run returns wraps it
+	}{
+		{[]string{"context", "signal"}, errBoom, errBoom},
+		{[]string{"signal", "context"}, terminate, terminate},
+		{[]string{"end", "signal"}, supervisor.ErrShutdown, nil},
+		{[]string{"end", "context"}, supervisor.ErrShutdown, nil},
+	} {
+		t.Run(fmt.Sprint(c.order), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told error
+				signals, job := newActor(new(journal), "signals"), newActor(new(journal), "job")
+				last := job.child()
+				last.Restart, last.Significant = supervisor.Transient, true
+				s, err := supervisor.New("root", supervisor.Tree{
+					AutoShutdown: supervisor.AnySignificant,
+					Children: []supervisor.Child{signals.child(), last,
+						{Name: "slow", Run: func(ctx context.Context) error {
+							err := slowToStop(ctx)
+							told = context.Cause(ctx)
+							return err
+						}}}}, quiet, supervisor.WithCause())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				done := make(chan error, 1)
+				go func() { done <- s.Run(ctx) }()
+				for _, what := range c.order {
+					synctest.Wait()
+					switch what {
+					case "context":
+						cancel(errBoom)
+					case "signal":
+						signals.now(func() error { return terminate })
+					case "end":
+						job.now(nothing)
+					}
+				}
+				if err := <-done; !errors.Is(err, c.is) || !errors.Is(told, c.told) {
+					t.Errorf("Run returned %v, and a child was told %v", err, told)
+				}
 			})
 		})
 	}

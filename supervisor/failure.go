@@ -82,7 +82,7 @@ func (l *loop) ended(r *run, e *end) {
 	}
 	if over && l.terminated == nil {
 		l.terminated = e.err
-		l.stop(e.err)
+		l.obey(e.err)
 	}
 }
 

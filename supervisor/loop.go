@@ -48,7 +48,7 @@ type loop struct {
 	waits     time.Time     // since when it does
 	lost      time.Duration // waited, during a sweep, for children that were abandoned
 	escalated *EscalationError
-	outside   error // why it was stopped, when that came from outside
+	asked     error // why it was stopped, unless it has come to that by itself
 	failed    error // of the first child that counts for AutoShutdown
 	canceled  bool  // what it failed with, or gave up for, is the end of a context
 	fatal     bool
@@ -101,7 +101,7 @@ func newLoop(cfg loopConfig) *loop {
 type result struct {
 	escalated *EscalationError
 	failed    error
-	outside   error
+	asked     error
 	canceled  bool
 	fatal     bool
 
@@ -131,8 +131,7 @@ func (l *loop) run(ctx context.Context) result {
 	done := ctx.Done()
 	if ctx.Err() != nil {
 		done = nil
-		l.outside = context.Cause(ctx)
-		l.stop(l.outside)
+		l.obey(context.Cause(ctx))
 	}
 	l.advance()
 	var armed time.Time // when the timer fires; it may do so early, and for nothing
@@ -156,10 +155,7 @@ func (l *loop) run(ctx context.Context) result {
 		select {
 		case <-done:
 			done = nil
-			if !l.stopping {
-				l.outside = context.Cause(ctx)
-			}
-			l.stop(context.Cause(ctx))
+			l.obey(context.Cause(ctx))
 			l.advance()
 		case <-l.inbox.wake:
 			for _, m := range l.inbox.take() {
@@ -202,7 +198,7 @@ func (l *loop) finish() result {
 	res := result{
 		escalated:  l.escalated,
 		failed:     l.failed,
-		outside:    l.outside,
+		asked:      l.asked,
 		terminated: l.terminated,
 		canceled:   l.canceled,
 		fatal:      l.fatal,

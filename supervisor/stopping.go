@@ -24,6 +24,14 @@ func (l *loop) stop(why error) {
 	l.beginSweep(0, why)
 }
 
+// obey stops everything because that was asked for. The first who asks is told to all.
+func (l *loop) obey(why error) {
+	if !l.stopping {
+		l.asked = why
+	}
+	l.stop(why)
+}
+
 // beginSweep stops all children from position from on, in reverse. A sweep that
 // is under way is widened (failures inside of it do not come here): it starts
 // over at the end, where there is nothing left to do.
