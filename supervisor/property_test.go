@@ -28,6 +28,7 @@ type life struct {
 	dyn   supervisor.Restart
 	deep  bool   // that one is a tree
 	hangs bool   // that one, or what is inside, is abandoned, and panics then
+	gate  bool   // that one has one, at which something waits when its group is restarted
 	again string // the sibling that it has restarted
 }
 
@@ -35,6 +36,7 @@ type spec struct {
 	strategy supervisor.Strategy
 	limit    int
 	together bool
+	stop     time.Duration // for all of it; 0: no deadline
 	auto     supervisor.AutoShutdown
 	children []childSpec
 }
@@ -50,7 +52,8 @@ type childSpec struct {
 
 const patience = 3 * time.Second
 
-func drawSpec(t *rapid.T, depth int) *spec {
+// drawSpec draws a tree. In hurry it may have a deadline, and so may those inside.
+func drawSpec(t *rapid.T, depth int, hurry bool) *spec {
 	s := &spec{
 		strategy: rapid.SampledFrom([]supervisor.Strategy{supervisor.OneForOne,
 			supervisor.OneForAll, supervisor.RestForOne}).Draw(t, "strategy"),
@@ -60,6 +63,10 @@ func drawSpec(t *rapid.T, depth int) *spec {
 			supervisor.Never, supervisor.AnySignificant, supervisor.AllSignificant,
 			supervisor.AllDone,
 		}).Draw(t, "auto shutdown"),
+	}
+	if hurry {
+		s.stop = rapid.SampledFrom([]time.Duration{0, supervisor.NoWait, time.Second,
+			5 * time.Second}).Draw(t, "stop timeout")
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "children") {
 		c := childSpec{
@@ -73,7 +80,7 @@ func drawSpec(t *rapid.T, depth int) *spec {
 			c.counts = rapid.Bool().Draw(t, "significant")
 		}
 		if depth > 0 && rapid.IntRange(0, 2).Draw(t, "nested") == 0 {
-			c.tree = drawSpec(t, depth-1)
+			c.tree = drawSpec(t, depth-1, hurry)
 		} else {
 			c.lives = rapid.SliceOfN(rapid.Custom(drawLife), 0, 4).Draw(t, "lives")
 		}
@@ -87,10 +94,11 @@ func drawLife(t *rapid.T) life {
 		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
 	}
 	l := life{ready: second(0, 2, "ready"), run: second(0, 4, "run"), way: rapid.IntRange(0,
-		6).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
+		7).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
 	l.dyn = rapid.SampledFrom([]supervisor.Restart{supervisor.Transient,
 		supervisor.Temporary}).Draw(t, "dynamic")
 	l.deep, l.hangs = rapid.Bool().Draw(t, "deep"), rapid.Bool().Draw(t, "hangs")
+	l.gate = rapid.Bool().Draw(t, "gated")
 	l.panic = rapid.Bool().Draw(t, "panic")
 	l.again = rapid.SampledFrom([]string{"", "", "", "a", "b", "dyn"}).Draw(t, "again")
 	l.stop = rapid.SampledFrom([]time.Duration{0, 0, time.Second, 2 * time.Second,
@@ -100,6 +108,7 @@ func drawLife(t *rapid.T) life {
 
 // witness watches the children from inside and notes what must not be.
 type witness struct {
+	hurry   bool // nobody has to be stopped in order, for there are deadlines
 	mu      sync.Mutex
 	running map[string]int
 	asked   map[string]time.Time
@@ -111,6 +120,7 @@ type witness struct {
 	restarts map[string]supervisor.Restart
 	gates    map[string]bool
 	over     map[*supervisor.Group]time.Time // since when a supervisor's tree is to be stopped
+	fatal    map[*supervisor.Group]bool      // for one of them an Escalate is why
 }
 
 // sibling is a child of one incarnation of a supervisor.
@@ -127,10 +137,13 @@ func (w *witness) ask(ctx context.Context, path string, err error) error {
 		return err
 	}
 	g := supervisor.Of(ctx)
-	if err == supervisor.ErrTerminate {
-		w.over[g] = time.Now()
-	} else {
+	switch err {
+	case supervisor.ErrDoNotRestart:
 		w.done[sibling{g, path}] = true
+	case supervisor.ErrTerminate:
+		w.over[g] = time.Now()
+	default:
+		w.over[g], w.fatal[g] = time.Now(), true
 	}
 	context.AfterFunc(ctx, func() {
 		if context.Cause(ctx) == context.Canceled {
@@ -139,6 +152,7 @@ func (w *witness) ask(ctx context.Context, path string, err error) error {
 		w.mu.Lock() // it was asked to stop at the same moment
 		defer w.mu.Unlock()
 		delete(w.over, g)
+		delete(w.fatal, g)
 		delete(w.done, sibling{g, path})
 	})
 	return err
@@ -186,6 +200,12 @@ func (w *witness) faultf(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
+func (w *witness) untold(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faultf("%s is not told why it is stopped", path)
+}
+
 func (w *witness) start(path string, lives []life) life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,6 +235,9 @@ func (w *witness) stopping(path string, later []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked[path] = time.Now()
+	if w.hurry {
+		return
+	}
 	for _, l := range later {
 		for p := range w.running {
 			if p != l && !strings.HasPrefix(p, l+"/") {
@@ -244,7 +267,7 @@ func (w *witness) build(path string, s *spec) supervisor.Tree {
 			Significant: c.counts, Backoff: every(time.Second)}
 		if c.tree != nil {
 			t := w.build(p, c.tree)
-			child.Tree = &t
+			child.Tree, child.StopTimeout = &t, c.tree.stop
 		} else {
 			child.StopTimeout = patience
 			child.Run = w.actor(p, c.lives, later)
@@ -289,10 +312,14 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 				func() error { return context.DeadlineExceeded },
 				func() error { return w.ask(ctx, path, supervisor.ErrDoNotRestart) },
 				func() error { return w.ask(ctx, path, supervisor.ErrTerminate) },
+				func() error { return w.ask(ctx, path, supervisor.Escalate(errBoom)) },
 			}[l.way]()
 		case <-ctx.Done():
-			if context.Cause(ctx) == supervisor.ErrRestarted { // by hand, alone
+			switch context.Cause(ctx) {
+			case supervisor.ErrRestarted: // by hand, alone
 				later = nil
+			case context.Canceled:
+				w.untold(path)
 			}
 			w.stopping(path, later)
 			time.Sleep(l.stop)
@@ -308,9 +335,14 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 func (w *witness) dynamic(path string, l life) supervisor.Child {
 	lives := []life{{run: 2 * time.Second, way: 1}, {run: time.Second, stop: time.Second}}
 	if l.hangs {
-		lives = slices.Repeat([]life{{stop: 8 * time.Second, panic: true}}, 5)
+		lives = slices.Repeat([]life{{ready: time.Minute, stop: 8 * time.Second, panic: true}}, 5)
 	}
-	c := supervisor.Child{Name: "dyn", Restart: l.dyn, Backoff: every(time.Second)}
+	w.mu.Lock()
+	if was, ok := w.restarts[path]; !ok || was == supervisor.Temporary { // all of them
+		w.restarts[path] = l.dyn
+	}
+	w.mu.Unlock()
+	c := supervisor.Child{Name: "dyn", Restart: l.dyn, Gate: l.gate, Backoff: every(time.Second)}
 	leaf := supervisor.Child{Name: "leaf", StopTimeout: patience, Backoff: every(time.Second)}
 	if l.deep {
 		leaf.Run = w.actor(path+"/leaf", lives, nil)
@@ -325,14 +357,19 @@ func (w *witness) dynamic(path string, l life) supervisor.Child {
 // reverse order, Run returns, and what it returns is the truth.
 func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := drawSpec(rt, 2)
+		hurry := rapid.Bool().Draw(rt, "hurry")
+		s := drawSpec(rt, 2, hurry)
 		stopAfter := time.Duration(rapid.IntRange(0, 30).Draw(rt, "stop after")) * time.Second
-		w := &witness{running: map[string]int{}, asked: map[string]time.Time{},
+		const whole = 40 * (patience + 8*time.Second) // for a stop
+		if rapid.Bool().Draw(rt, "stops itself, if at all") {
+			stopAfter = 3 * whole
+		}
+		w := &witness{hurry: hurry, running: map[string]int{}, asked: map[string]time.Time{},
 			lives: map[string]int{}, byHand: map[string]bool{}, done: map[sibling]bool{},
 			restarts: map[string]supervisor.Restart{}, gates: map[string]bool{},
-			over: map[*supervisor.Group]time.Time{}}
+			over: map[*supervisor.Group]time.Time{}, fatal: map[*supervisor.Group]bool{}}
 		tree := w.build("root", s)
-		sup, err := supervisor.New("root", tree, quiet)
+		sup, err := supervisor.New("root", tree, quiet, supervisor.WithStopTimeout(s.stop))
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -343,8 +380,19 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 			err := sup.Run(ctx)
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if took, most := time.Since(began), stopAfter+40*(patience+8*time.Second); took > most {
+			most := stopAfter + whole
+			if s.stop > 0 {
+				most = stopAfter + s.stop + 100*time.Millisecond
+			}
+			for _, at := range w.over {
+				most = min(most, at.Sub(began)+whole)
+			}
+			if took := time.Since(began); took > most {
 				w.faultf("Run took %v, at most %v", took, most)
+			}
+			var esc *supervisor.EscalationError
+			if len(w.fatal) > 0 && !errors.As(err, &esc) {
+				w.faultf("Run returned %v, and a child has escalated", err)
 			}
 			w.checkEnd(err, s.auto != supervisor.Never)
 			w.checkReport(sup.Report(), false, supervisor.StateStuck)
@@ -362,94 +410,4 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 			rt.Error(f)
 		}
 	})
-}
-
-// checkEnd compares what Run returned with what is still running. byItself says that a child's
-// failure may be returned as it is.
-func (w *witness) checkEnd(err error, byItself bool) {
-	var stuck *supervisor.StuckError
-	named := map[string]bool{}
-	if errors.As(err, &stuck) {
-		for _, c := range stuck.Children {
-			named[c.Path] = true
-			if !strings.Contains(c.Stack, "(*witness).actor") {
-				w.faultf("%s is named without its stack: %s", c.Path, c.Stack)
-			}
-		}
-	}
-	for p := range w.running {
-		if !named[p] {
-			w.faultf("%s still runs and is not named in %v", p, err)
-		}
-	}
-	var esc *supervisor.EscalationError
-	if errors.As(err, &esc) {
-		for _, c := range esc.History() {
-			if inner, ok := c.Err.(*supervisor.StuckError); ok && c.Kind == supervisor.KindStuck {
-				w.checkStuck(c.Path, inner)
-			}
-			if c.Path == "" || c.Incarnation == 0 || c.When.IsZero() ||
-				c.Err == nil && c.Kind != supervisor.KindNil {
-				w.faultf("incomplete cause %+v", c)
-			}
-		}
-		if len(esc.History()) == 0 {
-			w.faultf("escalation without a cause")
-		}
-	}
-	if err != nil && esc == nil && stuck == nil && !byItself {
-		w.faultf("Run returned %v", err)
-	}
-}
-
-// checkStuck is for a supervisor that gave up because a child that is to be restarted hangs.
-func (w *witness) checkStuck(path string, err *supervisor.StuckError) {
-	if len(err.Children) == 0 {
-		w.faultf("%s is stuck, and nobody is named", path)
-	}
-	if restart, ok := w.restarts[path]; ok && restart == supervisor.Temporary && !w.gates[path] {
-		w.faultf("%s is temporary, and its tree gave up because it hangs: %v", path, err)
-	}
-}
-
-// checkCounters wants nobody left out, and no dynamic child by its name when all are gone.
-func (w *witness) checkCounters(c supervisor.Counters) {
-	var sum supervisor.Counts
-	for path, n := range c.Children {
-		addCounts(&sum, n)
-		if strings.Contains(path+"/", "/dyn/") {
-			w.faultf("%s is gone, and has counts: %+v", path, n)
-		}
-	}
-	for _, n := range c.Removed {
-		addCounts(&sum, n)
-	}
-	if sum != c.Total {
-		w.faultf("the counts make %+v, and the total is %+v", sum, c.Total)
-	}
-}
-
-func addCounts(sum *supervisor.Counts, n supervisor.Counts) {
-	sum.Restarts += n.Restarts
-	sum.Panics += n.Panics
-	sum.Escalations += n.Escalations
-	sum.Abandoned += n.Abandoned
-}
-
-// checkReport wants everything at rest. What is inside of a child that never
-// started waits for ever; lasts is a state in which who hangs may be.
-func (w *witness) checkReport(r supervisor.Report, never bool, lasts supervisor.State) {
-	switch r.State {
-	case supervisor.StateStopped, supervisor.StateDone, supervisor.StateFailed, lasts:
-	default:
-		if !never {
-			w.faultf("%s is %s after the end", r.Path, r.State)
-		}
-	}
-	if r.Restart == supervisor.Temporary && r.Incarnation > 1 && !w.byHand[r.Name] {
-		w.faultf("%s is temporary and ran %d times", r.Path, r.Incarnation)
-	}
-	for _, c := range r.Children {
-		w.checkReport(c, never || r.Incarnation == 0, lasts)
-	}
 }
