@@ -227,31 +227,6 @@ func TestATakeThatWasNotAnsweredPassesTheWaitForTheLeaderBeforeOn(t *testing.T) 
 	})
 }
 
-// A new epoch moves the key, which is what a resignation is conditioned by.
-func TestALeaderThatStopsWhileANewEpochIsOnItsWayResigns(t *testing.T) {
-	for _, takes := range []time.Duration{50, 100, 150, 200, 250} { // others take 60 ms
-		run(t, func(c *cluster) {
-			to := c.consul.RoundTripper()
-			epoch := transport.TxnWith(`"Verb":"check-index","Key":"service/demo/leader"`,
-				`"Verb":"lock"`)
-			way, sent := telling(transport.When(finishes(to, 60*time.Millisecond, true), epoch,
-				finishes(to, takes*time.Millisecond, true)), epoch)
-			c.way = way
-			m := c.start("n9", func(cfg *actors.Config) { cfg.KeepItems = time.Minute })
-			c.way = nil
-			<-sent
-			time.Sleep(20 * time.Millisecond)
-			c.stop("n9")
-			c.start("n1")
-			if took := c.await("another Lead", time.Minute, func() bool {
-				return c.leader() != ""
-			}); took > m.c.Settings().Formulas().HandOver.Total() {
-				t.Errorf("an epoch takes %v: another Lead after %v", takes*time.Millisecond, took)
-			}
-		})
-	}
-}
-
 // threeWithOneThatStopsIn is n1, which leads, n2, whose work takes so long to stop and which sends
 // by that way, and n3, which is slow to take the leadership.
 func threeWithOneThatStopsIn(c *cluster, d time.Duration, way http.RoundTripper) (n2 *member) {

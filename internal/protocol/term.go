@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -69,13 +70,18 @@ func (s *Store) ReadTerm(ctx context.Context) (leader, term store.Entry, err err
 // AsTheTermSays is the time left that whoever speaks for a dead leader gives to [Store.Resign].
 const AsTheTermSays time.Duration = -1
 
-// Resign deletes the leader key if the session holds it, in one try, and has the term say so if the
+// resignTries is how often a resignation is tried between whose read and write others wrote.
+const resignTries = 3
+
+// Resign deletes the leader key if the session holds it, and has the term say so if the
 // leader's duty is over; left is for how long anybody who led before may still count on it. So the
 // next leader waits for the rest of that, and not for all of it once more. A deleted key has no
-// lock-delay, so a successor need not wait. [store.ErrRefused]: the session does not lead.
+// lock-delay, so a successor need not wait. [store.ErrRefused]: the session does not lead, perhaps
+// because of an earlier try whose answer was lost.
 //
-// The leader key's index is its condition: a copy that arrives late does nothing, not even to
-// another term of the same session.
+// What was read is its condition: a copy that arrives late does nothing, not even to
+// another term of the same session. Where that has moved on, as by a write of this very leader that
+// its stop cut off, it is read again; [store.ErrUnreachable] where it moves on all the time.
 //
 // past are the members that are to leave the leadership to others: see [Term.Past].
 func (s *Store) Resign(ctx context.Context, session string, left time.Duration, over bool,
@@ -83,23 +89,29 @@ func (s *Store) Resign(ctx context.Context, session string, left time.Duration, 
 	if err := store.CheckSessionID("resign", session); err != nil {
 		return err
 	}
-	leader, term, err := s.ReadTerm(ctx)
-	if err != nil {
-		return err
-	}
-	if leader.Session != session {
-		return fmt.Errorf("resign: %w", &store.RefusedError{Op: -1, Key: leader.Key,
-			What: "the session does not lead"})
-	}
-	ops := []store.Op{store.CheckIndex(leader.Key, leader.ModifyIndex), store.Delete(leader.Key)}
-	if t, err := ParseTerm(term.Value); err == nil && t.Session == session {
-		t.After, t.Clear, t.Resigned = term.ModifyIndex, t.Clear || left == 0, over
-		t.Past = past
-		if over && left > 0 { // its own duty has not begun
-			t.TTL = min(t.TTL, max(left, MinLease))
+	for range resignTries {
+		leader, term, err := s.ReadTerm(ctx)
+		if err != nil {
+			return err
 		}
-		ops = append([]store.Op{store.CAS(term.Key, t.Encode(), 0, term.ModifyIndex)}, ops...)
+		if leader.Session != session {
+			return fmt.Errorf("resign: %w", &store.RefusedError{Op: -1, Key: leader.Key,
+				What: "the session does not lead"})
+		}
+		ops := []store.Op{store.CheckIndex(leader.Key, leader.ModifyIndex),
+			store.Delete(leader.Key)}
+		if t, err := ParseTerm(term.Value); err == nil && t.Session == session {
+			t.After, t.Clear, t.Resigned = term.ModifyIndex, t.Clear || left == 0, over
+			t.Past = past
+			if over && left > 0 { // its own duty has not begun
+				t.TTL = min(t.TTL, max(left, MinLease))
+			}
+			ops = append([]store.Op{store.CAS(term.Key, t.Encode(), 0, term.ModifyIndex)}, ops...)
+		}
+		if _, err = s.NamedTxn(ctx, "resign", ops...); !errors.Is(err, store.ErrRefused) {
+			return err
+		}
 	}
-	_, err = s.NamedTxn(ctx, "resign", ops...)
-	return err
+	return fmt.Errorf("resign: %w: others write to %s or %s all the time", store.ErrUnreachable,
+		s.keys.Leader(), s.keys.Term())
 }

@@ -1,6 +1,8 @@
 package protocol_test
 
 import (
+	"errors"
+	"net/http"
 	"reflect"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 func TestATermIsReadAsItWasWrittenAndOneThatCannotBeIsRefused(t *testing.T) {
@@ -42,5 +45,40 @@ func TestADepartedLeadersTermSaysThatItHasResigned(t *testing.T) {
 				t.Errorf("the term says %+v", got)
 			}
 		})
+	}
+}
+
+// So may the leader itself, with what its stop has cut off.
+func TestAResignationReadsAgainWhereOthersWriteInBetween(t *testing.T) {
+	for _, key := range []string{"leader", "term"} {
+		for _, times := range []int{1, 2, 3} {
+			bubble(t, func(t *testing.T, consul *devconsul.Server, s *protocol.Store) {
+				l, left := member(t, s, true), times
+				txn(t, s, store.Create(s.Keys().Term(), protocol.Term{Leader: "m1",
+					Session: l.Session, TTL: 20 * time.Second}.Encode()))
+				to := consul.RoundTripper()
+				busy := over(t, transport.When(to, transport.TxnWith("get-or-empty"),
+					func(r *http.Request) (*http.Response, error) {
+						resp, err := to.RoundTrip(r)
+						if left--; left >= 0 {
+							e, _, _, err := s.Get(t.Context(), s.Keys().Root()+key, 0)
+							must(t, err)
+							must(t, s.Put(t.Context(), e.Key, e.Value, e.Flags+1))
+						}
+						return resp, err
+					}))
+				err := busy.Resign(t.Context(), l.Session, 0, true)
+				leader, e, readErr := s.ReadTerm(t.Context())
+				must(t, readErr)
+				term, parseErr := protocol.ParseTerm(e.Value)
+				must(t, parseErr)
+				over := times < 3
+				if want := map[bool]error{false: store.ErrUnreachable}[over]; !errors.Is(err, want) ||
+					term.Resigned != over || (leader.Session == "") != over {
+					t.Errorf("others write %d times to the %s key: %v, led by %q, %+v", times, key,
+						err, leader.Session, term)
+				}
+			})
+		}
 	}
 }
