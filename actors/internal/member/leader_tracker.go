@@ -246,8 +246,8 @@ func (a *LeaderTracker) sending() {
 // this session was seen to hold it, so that a copy of it that arrives late does nothing, and nobody
 // else's key is taken. A refusal for good means that the term is over. An
 // epoch that is not larger than the one before is none: what was sent in that one would still be
-// accepted. An epoch that was cut off by a stop would come between the two requests of the
-// resignation.
+// accepted. One that a stop cuts off may come between the two requests of the resignation, which
+// then reads again.
 func (a *LeaderTracker) raise(ctx context.Context, s messages.Session,
 	l messages.Leadership) error {
 	at := l.Epoch
@@ -256,14 +256,8 @@ func (a *LeaderTracker) raise(ctx context.Context, s messages.Session,
 	}
 	for range 5 {
 		a.sending()
-		var result store.Result
-		err := a.Answered(ctx, func(ctx context.Context) (err error) {
-			held, free := a.whileHeld(ctx, s)
-			defer free()
-			result, err = a.Store.Txn(held, store.CheckIndex(a.Keys.Leader(), at),
-				store.Lock(a.Keys.Leader(), []byte(a.ID), a.flags, s.ID))
-			return err
-		})
+		result, err := a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), at),
+			store.Lock(a.Keys.Leader(), []byte(a.ID), a.flags, s.ID))
 		switch {
 		case err == nil && (result.Index <= at || result.Index == l.Epoch):
 			// it changed nothing; or Consul was restored, and counts anew
