@@ -1,6 +1,7 @@
 package actors_test
 
 import (
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -107,6 +109,29 @@ func TestTheLeadershipIsGivenUpThoughOthersWriteMeanwhile(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The stop is no failure, and nothing is left to be said of the key.
+func TestAHandOverWhoseAnswerAStopCutsOffIsAResignation(t *testing.T) {
+	run(t, func(c *cluster) {
+		var said testkit.Output
+		c.log = slog.New(slog.NewTextHandler(&said, nil))
+		three(c, 9)
+		leader, to := c.leader(), c.consul.RoundTripper()
+		aimed, once := transport.TxnWith(`"delete"`, `demo/leader"`), atomic.Bool{}
+		way, sent := telling(transport.When(to, func(r *http.Request) bool {
+			return aimed(r) && !once.Swap(true)
+		}, transport.Mute(to)), aimed)
+		c.members[leader].net.Via(way)
+		c.must(c.operator().Drain(c.t.Context(), leader))
+		<-sent
+		time.Sleep(20 * time.Millisecond)
+		c.stop(leader)
+		if text := said.String(); strings.Contains(text, "not-resigned") ||
+			!strings.Contains(text, "msg=resigned") {
+			t.Errorf("it does not say that it has resigned:\n%s", text)
+		}
+	})
 }
 
 // Nothing comes back any more. The new epoch that is to settle the outcome of a write is on its way

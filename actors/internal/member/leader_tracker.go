@@ -358,10 +358,11 @@ func (a *LeaderTracker) resign(ctx context.Context) {
 	err := a.LastCall(ctx, func(ctx context.Context) error {
 		return a.Store.Resign(ctx, l.Session, waitLeft(l), a.leads.Load() == 0, past...)
 	})
-	if errors.Is(err, store.ErrRefused) && l == a.taking {
+	refused := errors.Is(err, store.ErrRefused)
+	if refused && l == a.taking {
 		return // it was in vain
 	}
-	if err != nil {
+	if err != nil && !refused { // refused: a hand-over that was cut off was carried out, or it is lost
 		a.Log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
 		return
 	}
