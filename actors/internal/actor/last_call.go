@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,10 @@ const (
 	silentTimeout = time.Second
 	// silenceCounts is longer than what is left of a stop. A term may end long before its member.
 	silenceCounts = 30 * time.Second
+	// lastTries is how often a call is made whose connection breaks off: that tells nothing of the
+	// next one.
+	lastTries = 3
+	lastPause = 50 * time.Millisecond
 )
 
 // silence is when a request of a last call had no answer; nil after one that had. It goes by the
@@ -52,10 +57,30 @@ func (s *silence) heard(took time.Duration, answered bool) {
 func (b *Base) Silent() bool { return b.silence.lasts(time.Now()) }
 
 // LastCall makes a call to Consul by which an actor hands something over, and returns its error.
-// The call lasts for [LastCallTimeout] at the most, for 1 s where the last request of the calls
-// before it had no answer within 2 s. If ctx has ended already, that does not end the call. Safe
-// for concurrent use.
+// Where the connection breaks off, or Consul's answer cannot be used, the call is made again, three
+// times in all: it is to be one that may be made twice. A refusal then counts as what the try
+// before has done, if that may have been carried out. The call lasts for [LastCallTimeout] at the
+// most, for 1 s where the last request of the calls before it had no answer within 2 s. If ctx has
+// ended already, that does not end the call. Safe for concurrent use.
 func (b *Base) LastCall(ctx context.Context, do func(context.Context) error) error {
+	return b.LastTry(ctx, func(ctx context.Context) error {
+		done := false // perhaps
+		for tries := 1; ; tries++ {
+			err := do(ctx)
+			switch {
+			case done && errors.Is(err, store.ErrRefused):
+				return nil
+			case tries == lastTries, !errors.Is(err, store.ErrUnreachable),
+				errors.Is(err, store.ErrNoAnswer), !store.Pause(ctx, lastPause):
+				return err
+			}
+			done = done || store.OutcomeUnknown(err)
+		}
+	})
+}
+
+// LastTry is [Base.LastCall] in one try.
+func (b *Base) LastTry(ctx context.Context, do func(context.Context) error) error {
 	if ctx.Err() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}

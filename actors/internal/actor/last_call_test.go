@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -128,6 +129,39 @@ func TestAfterARequestWithoutAnAnswerTheLastCallsWaitForLess(t *testing.T) {
 		})
 		waits("after one beside a last call", short)
 	})
+}
+
+func TestALastCallIsMadeAgainWhereItsConnectionBreaksOff(t *testing.T) {
+	broken := fmt.Errorf("%w: broken off", store.ErrUnreachable) // OutcomeUnknown
+	silent := fmt.Errorf("%w, %w", store.ErrUnreachable, store.ErrNoAnswer)
+	for name, c := range map[string]struct {
+		errs  []error // of its tries; the last one of all that follow
+		tries int
+		want  error
+		takes time.Duration
+	}{
+		"done":                  {[]error{nil}, 1, nil, 0},
+		"refused":               {[]error{store.ErrRefused}, 1, store.ErrRefused, 0},
+		"denied":                {[]error{store.ErrDenied}, 1, store.ErrDenied, 0},
+		"no answer":             {[]error{silent}, 1, silent, 0},
+		"broken off once":       {[]error{broken, nil}, 2, nil, 50 * time.Millisecond},
+		"broken off":            {[]error{broken}, 3, broken, 100 * time.Millisecond},
+		"carried out, then off": {[]error{broken, store.ErrRefused}, 2, nil, 50 * time.Millisecond},
+		"then silent":           {[]error{broken, silent}, 2, silent, 50 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, tries, began := &actor.Base{}, 0, time.Now()
+			err := b.LastCall(endedContext(), func(context.Context) error {
+				tries++
+				return c.errs[min(tries, len(c.errs))-1]
+			})
+			if took := time.Since(began); !errors.Is(err, c.want) || tries != c.tries ||
+				took != c.takes {
+				t.Errorf("%s: %v after %d tries, %v; want %v after %d, %v", name, err, tries, took,
+					c.want, c.tries, c.takes)
+			}
+		})
+	}
 }
 
 func endedContext() context.Context {

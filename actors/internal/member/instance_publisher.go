@@ -153,7 +153,7 @@ func (a *InstancePublisher) step(ctx context.Context, now time.Time) (next time.
 	}
 	a.pace.take(now)
 	// Not cut short by the end of this actor: the check-keeper takes the instance away after it.
-	if err := a.LastCall(context.WithoutCancel(ctx), func(ctx context.Context) error {
+	if err := a.LastTry(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		return a.instance.register(ctx, a.Store.Store)
 	}); err != nil {
 		wait := a.ladder.NextBackOff()

@@ -329,9 +329,10 @@ func (a *MembershipKeeper) write(ctx context.Context, session string, m messages
 	}
 }
 
+// markLeaving writes the mark also where it is set already: an earlier try may have failed.
 func (a *MembershipKeeper) markLeaving(ctx context.Context, _ LeaveOrder) (struct{}, error) {
 	m := a.out.Get()
-	if m.Phase != messages.Registered {
+	if m.Phase == messages.Absent {
 		return struct{}{}, nil
 	}
 	m.Phase = messages.Leaving
