@@ -13,7 +13,7 @@ const (
 	stepWait      leaderStep = iota // for the watch, or for the lease's end
 	stepUncertain                   // without a lease it is not known who leads
 	stepBehind                      // the view is older than the epoch: a lagging server, mostly
-	stepForgotten                   // it stays older: Consul was restored, a new epoch is needed
+	stepForgotten                   // it stays older: if Consul was restored a new epoch is needed
 	stepTouched                     // a stranger has written the leader key: a new epoch is needed
 	stepLead                        // all is as it was
 	stepFollow                      // another member leads

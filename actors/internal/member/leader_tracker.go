@@ -69,9 +69,9 @@ func NewLeaderTracker(b *actor.Base, out *messages.State[messages.Leadership],
 		dutyEnds: dutyEnds, lease: lease, odd: protocol.StrangeKeys{Log: b.Log}}
 }
 
-// behindLimit is how long a view of the leader key may be older than the epoch: a
-// lagging server catches up. A Consul that was restored from a snapshot does not,
-// and has forgotten assignments of this leader with it.
+// behindLimit is how long a view of the leader key may be older than the epoch: a lagging server
+// catches up. Then it is asked for the key whether that is a slow watch, or a Consul that was
+// restored from a snapshot and has forgotten assignments of this leader with the epoch.
 const behindLimit = 2 * time.Second
 
 // Run is the actor: see [supervisor.Child].
@@ -165,6 +165,10 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 			a.behind, a.behindAt = k.View, now
 		}
 	case stepForgotten:
+		if stands, err := a.stands(held, l); stands || err != nil {
+			a.behindAt = now
+			return watchLease, err
+		}
 		a.Log.Warn("consul-forgot-the-epoch", "key", a.Keys.Leader(), "index", k.Index, "epoch",
 			l.Epoch, "then", "taking a new epoch and reading everything anew")
 		l.Resets++
@@ -284,6 +288,13 @@ func (a *LeaderTracker) raise(ctx context.Context, s messages.Session,
 	}
 	return fmt.Errorf("a new epoch: %w: others write to %s all the time", store.ErrUnreachable,
 		a.Keys.Leader())
+}
+
+// stands asks whether the key is as this leader has locked it last: then it is the watch that is
+// slow, and Consul has forgotten nothing.
+func (a *LeaderTracker) stands(ctx context.Context, l messages.Leadership) (bool, error) {
+	e, _, _, err := a.Store.Get(ctx, a.Keys.Leader(), store.Consistent)
+	return err == nil && e.Session == l.Session && e.ModifyIndex == l.Epoch, err
 }
 
 // newEpoch answers the assigner, for which the outcome of a write is unknown: with
