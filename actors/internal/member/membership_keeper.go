@@ -28,6 +28,9 @@ type MembershipKeeper struct {
 	// sent is the registration that was sent, while it is not known whether it was carried out
 	sent    messages.Membership
 	waiting predecessorWait
+	// probe is the last session that was made to be waited for, and when it has ended by itself
+	probe     string
+	probeEnds time.Time
 }
 
 // NewMembershipKeeper wires the actor.
@@ -46,8 +49,8 @@ type LeaveOrder struct{}
 func (a *MembershipKeeper) Run(ctx context.Context) error {
 	leaves := a.leave.Open()
 	defer leaves.Close()
-	defer a.goodbye(ctx)
 	defer a.endProbe(ctx)
+	defer a.goodbye(ctx)
 	session, record := a.session.Subscribe(), a.record.Subscribe()
 	capacity := a.capacity.Subscribe()
 	ladder := store.NewLadder()
@@ -342,8 +345,8 @@ func (a *MembershipKeeper) markLeaving(ctx context.Context, _ LeaveOrder) (struc
 
 // goodbye takes the record away, with the keys of this member that are left (or
 // with KeepItems leaves them and says for how long), in
-// one transaction: nobody waits for a grace. It is the keeper's last act, after
-// the workers have stopped and the leadership is given up.
+// one transaction: nobody waits for a grace. It is the keeper's last act but for
+// the end of a probe, after the workers have stopped and the leadership is given up.
 //
 // So it does where it is not known whether this member is registered: the leader may have handed it
 // something, and nothing of that was begun.

@@ -56,6 +56,7 @@ func (a *MembershipKeeper) keptAlive(ctx context.Context, ttl time.Duration) (bo
 		id, _, err := a.Store.CreateSession(ctx, store.SessionOptions{Name: a.SessionName(a.ID) +
 			"/probe", TTL: ttl, LockDelay: a.LockDelay})
 		w.probe = id
+		a.probe, a.probeEnds = id, time.Now().Add(2*ttl)
 		return false, err
 	case askProbe:
 		exists, err := a.Store.SessionExists(ctx, w.probe)
@@ -69,15 +70,16 @@ func (a *MembershipKeeper) keptAlive(ctx context.Context, ttl time.Duration) (bo
 	return false, nil
 }
 
-// endProbe ends the probe of a member that stops while it waits.
+// endProbe ends the last probe of a member that stops, if that may still exist: the wait for which
+// it was made may be over. Where nothing comes back from Consul the stop is not held up for it.
 func (a *MembershipKeeper) endProbe(ctx context.Context) {
-	if ctx.Err() == nil || a.waiting.probe == "" {
+	if ctx.Err() == nil || a.probe == "" || !time.Now().Before(a.probeEnds) || a.Silent() {
 		return
 	}
 	if err := a.LastCall(ctx, func(ctx context.Context) error {
-		return a.Store.DestroySession(ctx, a.waiting.probe)
+		return a.Store.DestroySession(ctx, a.probe)
 	}); err != nil {
-		a.Log.Warn("session-not-destroyed", "session", a.waiting.probe, "err", err, "then",
+		a.Log.Warn("session-not-destroyed", "session", a.probe, "err", err, "then",
 			"it expires by itself within twice its ttl")
 	}
 }
