@@ -26,20 +26,22 @@ const (
 	restMissing = 2 * time.Second
 	// restMany is the longest rest if many are.
 	restMany = 5 * time.Second
-	// restFailed is the first rest of an item whose read has failed.
-	restFailed = 50 * time.Millisecond
+	// restFirst is the first rest of an item whose read has failed, and of one that is missing if a
+	// soak is shorter.
+	restFirst = 50 * time.Millisecond
 )
 
-// found takes in that an item is missing. It rests for a soak at the longest, and for twice as long
-// each time. Items that rest for equally long rest until the same moments, whenever they were
-// found: all of them together cost one read in each of these rests.
+// found takes in that an item is missing. It rests for a soak at the longest, or for restFirst if
+// that is longer, and for twice as long each time. Items that rest for equally long rest until the
+// same moments, whenever they were found: all of them together cost one read in each of these
+// rests.
 func (m missing) found(id string, now time.Time, soak time.Duration) {
 	r := m[id]
 	if r.failed {
 		r = rest{}
 	}
 	m[id] = r
-	wait := max(soak, min(soak<<min(r.times, 8), restMissing))
+	wait := max(soak, min(max(soak, restFirst)<<min(r.times, 8), restMissing))
 	wait = min(wait*time.Duration(1+len(m)/startBatch), max(wait, restMany))
 	m[id] = rest{until: now.Add(wait - time.Duration(now.UnixNano())%wait), times: r.times + 1}
 }
@@ -51,7 +53,7 @@ func (m missing) fails(id string, now time.Time) (wait time.Duration) {
 		r = rest{failed: true}
 	}
 	m[id] = r
-	wait = min(restFailed<<min(r.times, 8), restMany) * time.Duration(1+len(m)/startBatch)
+	wait = min(restFirst<<min(r.times, 8), restMany) * time.Duration(1+len(m)/startBatch)
 	m[id] = rest{until: now.Add(wait), times: r.times + 1, failed: true}
 	return wait
 }

@@ -41,3 +41,20 @@ func TestItemsThatAreMissingAreReadTogether(t *testing.T) {
 		t.Errorf("%d reads in 30 s of items that rest for 2 s, want at most %d", reads, most)
 	}
 }
+
+// However short the soak is, an item that is missing is not read all the time.
+func TestAnItemThatIsMissingIsReadSeldomAlsoWithAShortSoak(t *testing.T) {
+	for _, soak := range []time.Duration{1, time.Millisecond} {
+		start := time.Unix(1_000_000, 123_456_789)
+		m, reads := missing{}, 0
+		for now := start; now.Before(start.Add(20 * time.Second)); now, _ = m.rests("a", now) {
+			m.found("a", now, soak)
+			if reads++; reads > 1000 {
+				break
+			}
+		}
+		if most := 16; reads > most { // six of them in the first 2 s
+			t.Errorf("a soak of %v: %d reads in 20 s, want at most %d", soak, reads, most)
+		}
+	}
+}
