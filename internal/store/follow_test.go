@@ -15,6 +15,7 @@ import (
 // the ladder after failures, and polls on with the index after an answer.
 func TestAWatchReadsAnewWhenItsPollsAreRenewedAndAfterErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+		must(t, s.Put(t.Context(), "p/", nil, 0)) // an empty prefix is read twice
 		var asked []string
 		broken := 0
 		w := over(t, tripper(func(r *http.Request) (*http.Response, error) {

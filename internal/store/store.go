@@ -148,7 +148,8 @@ func (s *Store) getByTxn(ctx context.Context, key string) (e Entry, found bool, 
 // List reads all keys under prefix, which must end in "/", sorted by key. Its
 // own deadline is ten call timeouts, because such an answer can be large. An
 // answer that an access rule made shorter is [ErrDenied]: nobody may plan on a
-// part of it.
+// part of it. Without a token of one's own that is known only of an answer that
+// was made empty.
 func (s *Store) List(ctx context.Context, prefix string, c Consistency) (entries []Entry,
 	index uint64, err error) {
 	return s.read(ctx, query{key: prefix, recurse: true, opts: c.options(),
@@ -180,6 +181,11 @@ func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]strin
 		names = got
 		return checkMeta(c, meta)
 	})
+	if err == nil && len(names) == 0 {
+		var entries []Entry
+		entries, err = s.whole(ctx, c, prefix)
+		names = namesOf(entries, prefix, separator)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +195,9 @@ func (s *Store) ListKeys(ctx context.Context, prefix, separator string) ([]strin
 
 // PrefixIndex asks for the index of prefix, which must end in "/", and for
 // nothing else: the names that come with it are cut at the next "/" and thrown
-// away. It is the index that a watch of the prefix has or will have; the read is
-// consistent, so an answer also says that a leader with a quorum is there.
+// away. It is the index that a watch of the prefix has or will have, whatever may
+// be read of it; the read is consistent, so an answer also says that a leader with
+// a quorum is there.
 func (s *Store) PrefixIndex(ctx context.Context, prefix string) (uint64, error) {
 	c := call{op: "index", key: prefix, timeout: s.callTimeout,
 		need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
@@ -241,6 +248,11 @@ func (s *Store) read(ctx context.Context, q query) (entries []Entry, index uint6
 		index = max(1, meta.LastIndex)
 		return checkMeta(c, meta)
 	})
+	if err == nil && q.recurse && len(entries) == 0 {
+		// They may have come since, and then the index is of before: a poll by it is answered at
+		// once.
+		entries, err = s.whole(ctx, c, q.key)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -288,8 +300,7 @@ func checkMeta(c call, meta *api.QueryMeta) error {
 			"the answer has no X-Consul-Index; is this address Consul's?")
 	}
 	if meta.ResultsFilteredByACLs {
-		return &callError{kind: ErrDenied, op: c.String(),
-			text: "access rules left keys out of the answer; the token needs " + c.need}
+		return leftOut(c)
 	}
 	return nil
 }

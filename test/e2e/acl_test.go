@@ -251,3 +251,30 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		}
 	}
 }
+
+// Consul does not tell those without a token that it has left keys out of an answer.
+func TestWithoutATokenAnElectionIsNeitherFreeNorDeleted(t *testing.T) {
+	t.Parallel()
+	cluster := realconsul.Start(t, realconsul.Options{ACL: true})
+	start := func(token string, args ...string) *program {
+		return launch(t, []string{"CONSUL_HTTP_TOKEN=" + token, "E2E_DIR=" + scratch},
+			append([]string{"elect", "--consul", cluster.Addr(), "report"}, args...)...)
+	}
+	e := start(cluster.Token, "--id", "e1", "exec sleep 1000")
+	testkit.Await(t, startLimit, "e1 leads", func() string {
+		if errs := e.stderr(); !strings.Contains(errs, "became-leader") {
+			return testkit.Instead(tail(errs, 5))
+		}
+		return ""
+	})
+	for _, order := range []string{"--status", "--delete"} {
+		p := start("", order)
+		if code, _ := p.ends(time.Minute); code != 1 || !strings.Contains(p.stderr(), "denied") {
+			t.Errorf("%s ended with %d: %s%s", order, code, p.stdout(), tail(p.stderr(), 5))
+		}
+	}
+	left, _, err := cluster.Client().KV().Keys("election/report/", "", nil)
+	if err != nil || len(left) == 0 {
+		t.Errorf("the keys of the election: %v, %v", left, err)
+	}
+}
