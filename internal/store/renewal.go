@@ -61,6 +61,7 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, messages.Lease, e
 	lease := messages.Lease{Start: sent, TTL: r.lease()}
 	if err == nil {
 		r.held = lease
+		r.Store.own.Store(&id)
 	}
 	return id, lease, err
 }

@@ -227,7 +227,25 @@ func (s *Store) SessionInfo(ctx context.Context, id string) (o SessionOptions, e
 	return s.sessionInfo(ctx, id, s.callTimeout)
 }
 
+// sessionInfo looks for a session. To those without a token Consul does not say that it leaves a
+// session out because it may not be read. So one of others is over only where that which this
+// process keeps is shown: the rules may name nodes, but as a rule they are the same for all.
 func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duration) (
+	o SessionOptions, exists bool, err error) {
+	o, exists, err = s.lookUpSession(ctx, id, timeout)
+	own := s.own.Load()
+	if err != nil || exists || own == nil || strings.EqualFold(*own, id) {
+		return o, exists, err
+	}
+	if _, shown, err := s.lookUpSession(ctx, *own, timeout); err != nil || shown {
+		return o, false, err
+	}
+	return o, false, &callError{kind: ErrDenied, op: "session info " + id,
+		text: "this process's own session is not shown either: unless that has just ended, the " +
+			"token, or without one the anonymous one, needs session:read on all nodes"}
+}
+
+func (s *Store) lookUpSession(ctx context.Context, id string, timeout time.Duration) (
 	o SessionOptions, exists bool, err error) {
 	c := call{op: "session info", key: id, timeout: timeout,
 		need: "session:read on the node of the session"}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/messages"
@@ -63,7 +64,8 @@ type Store struct {
 	contain     bool
 	observer    messages.Observer
 	link        link
-	socket      bool // Consul is asked over one
+	socket      bool                   // Consul is asked over one
+	own         atomic.Pointer[string] // the session that a [Renewal] keeps; nil: there was none
 }
 
 // New returns a store; it does not talk to Consul yet. The error is

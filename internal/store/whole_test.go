@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,4 +79,35 @@ func TestWhatComesJustAfterAnEmptyListIsInIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Without a token Consul shows no session that may not be read, and does not say so.
+func TestASessionIsNotOverBecauseItMayNotBeRead(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, all *store.Store) {
+		hidden := true
+		s := over(t, transport.When(consul.RoundTripper(), func(r *http.Request) bool {
+			return hidden && strings.Contains(r.URL.Path, "/session/info/")
+		}, always(200, "[]", "X-Consul-Index", "7", "X-Consul-KnownLeader", "true")))
+		other := session(t, all)
+		exists := func() (bool, error) { return s.SessionExists(t.Context(), other) }
+		r := store.Renewal{Store: s, Every: store.DefaultTTL / 3,
+			Log:     slog.New(slog.DiscardHandler),
+			Session: store.SessionOptions{Name: "own", TTL: store.DefaultTTL}}
+		own, _, err := r.Ask(t.Context(), "")
+		must(t, err)
+		if _, err := exists(); !errors.Is(err, store.ErrDenied) {
+			t.Errorf("without a right to any session the other one is over: error %v", err)
+		}
+		if there, err := s.SessionExists(t.Context(), own); there || err != nil {
+			t.Errorf("its own: %v, error %v", there, err)
+		}
+		hidden = false
+		if there, err := exists(); !there || err != nil {
+			t.Errorf("the other one lives: %v, error %v", there, err)
+		}
+		must(t, all.DestroySession(t.Context(), other))
+		if there, err := exists(); there || err != nil {
+			t.Errorf("the other one has ended: %v, error %v", there, err)
+		}
+	})
 }
