@@ -39,7 +39,6 @@ type backend struct {
 	releasing          bool      // a request that gives its leadership up may still be under way
 	repaired           int       // how often its record was made anew
 	leaving            bool      // Leave was called: nothing that is seen from now on matters
-	mine               bool      // the leader's record is its own, or may be; see noteMine
 }
 
 func newBackend(c *Conn, name string) *backend {
@@ -78,14 +77,14 @@ type candidacy struct {
 	joinUnknown         bool
 	releasing           bool
 	repaired            int
-	leaving, mine       bool
+	leaving             bool
 }
 
 func (b *backend) candidacy() candidacy {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return candidacy{b.self, b.session, b.values, b.record, b.incarnation, b.round, b.token, b.term,
-		b.takeFrom, b.ops, b.joinUnknown, b.releasing, b.repaired, b.leaving, b.mine}
+		b.takeFrom, b.ops, b.joinUnknown, b.releasing, b.repaired, b.leaving}
 }
 
 // succeeded records the outcome of an operation by f, counts it, and wakes the watch.
@@ -264,7 +263,7 @@ func (b *backend) Take(ctx context.Context) (uint64, time.Duration, error) {
 	m := b.candidacy()
 	token, retry, err := b.take(ctx, m)
 	switch {
-	case err != nil && m.mine: // it has the leader's record, or may have it, and no duty
+	case err != nil: // it may have the leader's record, and has no duty
 		b.conn.noteEnd(b, m.session, err)
 	case token != 0 && !b.conn.begins(b, m.session):
 		return 0, 0, fmt.Errorf("%w: %w", election.ErrSessionLost, errHeldInVain)
@@ -296,7 +295,6 @@ func (b *backend) take(ctx context.Context, m candidacy) (uint64, time.Duration,
 	}
 	refused, ok := errors.AsType[*store.RefusedError](err)
 	if !ok {
-		b.noteUnknownTake(err)
 		return 0, 0, b.failed(err)
 	}
 	if refused.LockDelayed() {
@@ -386,25 +384,15 @@ func (b *backend) repair(ctx context.Context, m candidacy, s candidateSnapshot) 
 }
 
 func (b *backend) noteTaken(token uint64) {
-	b.succeeded(func() { b.token, b.mine = token, true })
+	b.succeeded(func() { b.token = token })
 }
 
-// noteUnknownTake records that a Take that has failed may have won. No read need ever say so.
-func (b *backend) noteUnknownTake(err error) {
+// noteOthers takes in that the leader's record is not this candidate's, by a read that knows so
+// many of its operations. A record that is gone need not be given up.
+func (b *backend) noteOthers(knownOps int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mine = b.mine || store.OutcomeUnknown(err)
-}
-
-// noteMine takes in whether the record of the leader is this candidate's, as a read says that knows
-// so many of its operations. A record that is gone need not be given up.
-func (b *backend) noteMine(mine bool, knownOps int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if knownOps < b.ops {
-		return // the read is older than what it has done
-	}
-	if b.mine = mine; !mine && !b.leaving {
+	if knownOps >= b.ops && !b.leaving { // else the read is older than what it has done
 		b.conn.noteEnd(b, b.session, nil)
 	}
 }

@@ -14,13 +14,16 @@ import (
 // that leaves keeps its place: nobody would lead for as long as the process lives. So a connection
 // gives its session up when that has lasted for a lease and nobody leads in the session.
 //
+// Every Take that is denied counts, unless a read says that another one leads. One before it may
+// have won, unheard of, and no read need ever say so: its answer may be of before.
+//
 // The denial that makes the lease full decides it, and no look at an earlier one: what is denied
 // now has not come to an end meanwhile. From then on no leadership begins in that session, by
 // begins. So no duty is at work when the session ends, however late that is.
 
 // errHeldInVain ends a session that holds what nobody uses and what cannot be given up.
-var errHeldInVain = fmt.Errorf("%w: it was given up here: Consul's rules deny the writes that "+
-	"end its leaderships and candidacies, which are over; give the token key:write below the "+
+var errHeldInVain = fmt.Errorf("%w: it was given up here: nobody leads in it, and Consul's rules "+
+	"deny the writes that begin its leaderships, or end them; give the token key:write below the "+
 	"prefix", store.ErrSessionGone)
 
 // denial is when a candidate without a duty was denied to write to its record, first and last.

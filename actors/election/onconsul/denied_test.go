@@ -3,6 +3,7 @@ package onconsul_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -126,6 +127,34 @@ func TestALeaderThatMayNoLongerWriteIsSucceededSoonAfterALongLease(t *testing.T)
 				}
 				r.denied.Store(false)
 				electiontest.Resign(a, b)
+				one.Close()
+				two.Close()
+			})
+		})
+	}
+}
+
+// What is denied may have won, unheard of, so the session is given up. Where another one leads
+// nothing has.
+func TestACandidateThatIsDeniedToLeadGivesItsSessionUpOnlyWhereNobodyLeads(t *testing.T) {
+	for name, another := range map[string]bool{"nobody leads": false, "another leads": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				var denied atomic.Bool
+				one, two := s.over(s.denies(&denied)), s.over(s.consul.RoundTripper())
+				x, a := s.joins(two, "x", 0), s.joins(one, "a", 0)
+				all := []*election.Election{a}
+				if another {
+					all = append(all, s.joins(two, "b", 0))
+				}
+				denied.Store(true)
+				electiontest.Resign(x)
+				time.Sleep(30 * time.Second)
+				now := a.State().Get()
+				if lost := errors.Is(now.Err, election.ErrSessionLost); lost == another {
+					t.Errorf("it is %v, and its session is lost: %v", now, lost)
+				}
+				electiontest.Resign(all...)
 				one.Close()
 				two.Close()
 			})

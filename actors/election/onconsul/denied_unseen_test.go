@@ -29,6 +29,7 @@ func TestALeaderThatHasNotSeenItselfLeadAndMayNoLongerWriteIsSucceeded(t *testin
 		"it heard, is away, and sees":                 {heard: true, sees: true, away: true},
 		"it heard, then of before, and is away":       {heard: true, away: true, late: true},
 		"it heard nothing, and sees nothing":          {},
+		"it heard nothing, then of before":            {late: true},
 		"it heard nothing, and sees":                  {sees: true},
 		"it heard nothing, is away, and sees nothing": {away: true},
 		"it heard nothing, is away, and sees":         {sees: true, away: true},

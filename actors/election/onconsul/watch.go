@@ -244,7 +244,9 @@ func (w *watcher) accept(s snapshot, known int) {
 	w.mu.Lock()
 	w.noteTerm(s)
 	w.mu.Unlock()
-	w.noteMine(w.candidacy().owns(s.leader), known)
+	if !w.candidacy().owns(s.leader) {
+		w.noteOthers(known)
+	}
 	if w.incarnation == 0 {
 		w.incarnation = s.incarnation
 	}
