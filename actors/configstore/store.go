@@ -212,7 +212,7 @@ func (e *Entry) clone() Entry {
 // read asks Consul for one key, until it answers.
 func (sh *shared) read(ctx context.Context, key string) (Entry, error) {
 	var out *Entry
-	err := sh.retry(ctx, "config get", func(ctx context.Context) error {
+	err := sh.store.RetryUnlessDenied(ctx, "config get", func(ctx context.Context) error {
 		e, found, _, err := sh.store.Get(ctx, sh.keys.ConfigKey(key), store.Consistent)
 		if out = nil; found {
 			out, _ = fromStore(sh.keys, e)
@@ -226,19 +226,6 @@ func (sh *shared) read(ctx context.Context, key string) (Entry, error) {
 		return Entry{}, missing(key)
 	}
 	return *out, nil
-}
-
-// retry asks until Consul answers; a denial is an answer.
-func (sh *shared) retry(ctx context.Context, what string, f func(context.Context) error) error {
-	var denied error
-	err := sh.store.Retry(ctx, what, func(ctx context.Context) error {
-		err := f(ctx)
-		if denied = nil; errors.Is(err, store.ErrDenied) {
-			denied, err = err, nil
-		}
-		return err
-	})
-	return errors.Join(err, denied)
 }
 
 // Contains tells whether a key exists. Errors as for Get, but for [ErrNotFound].
@@ -285,7 +272,7 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	sh := s.shared
 	var view store.View
-	err := sh.retry(ctx, "config list", func(ctx context.Context) (err error) {
+	err := sh.store.RetryUnlessDenied(ctx, "config list", func(ctx context.Context) (err error) {
 		view.Entries, view.Index, err = sh.store.List(ctx, sh.keys.ConfigData(), store.Consistent)
 		return err
 	})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,6 +131,21 @@ func (s *Store) Retry(ctx context.Context, what string, f func(context.Context) 
 			return ended(what, err, ctx.Err())
 		}
 	}
+}
+
+// RetryUnlessDenied is Retry for those who are waited for by somebody who can act: a denial is an
+// answer.
+func (s *Store) RetryUnlessDenied(ctx context.Context, what string,
+	f func(context.Context) error) error {
+	var denied error
+	err := s.Retry(ctx, what, func(ctx context.Context) error {
+		err := f(ctx)
+		if denied = nil; errors.Is(err, ErrDenied) {
+			denied, err = err, nil
+		}
+		return err
+	})
+	return cmp.Or(err, denied)
 }
 
 // ended adds the end of the caller's context to the last error.

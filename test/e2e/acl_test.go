@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -223,6 +224,14 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	mayNot("member", "control", "freeze", "--service", "jobs")
 	mayNot("elector", "work", "add", "--service", "jobs", "x")
 	mayNot("operator", "elect", "report", "--end")
+	testkit.Await(t, workLimit, "nothing is left of n3", func() string {
+		left, _, err := cluster.Client().KV().Keys("service/jobs/", "", nil)
+		left = slices.DeleteFunc(left, func(k string) bool { return !strings.Contains(k, "/n3") })
+		if err != nil || len(left) > 0 {
+			return fmt.Sprint(left, err)
+		}
+		return ""
+	})
 	for i, p := range members {
 		p.signal(syscall.SIGTERM)
 		if code, _ := p.ends(workLimit); code != 0 {

@@ -25,7 +25,7 @@ func (b *backend) Candidates(ctx context.Context) ([]election.Candidate, error) 
 func (b *backend) again(ctx context.Context, what string, f func(context.Context) error) error {
 	pause := store.NewLadder()
 	for {
-		err := b.conn.store.Retry(ctx, what, f)
+		err := b.conn.store.RetryUnlessDenied(ctx, what, f)
 		if !errors.Is(err, store.ErrRefused) {
 			return err
 		}
@@ -131,7 +131,7 @@ func (b *backend) Delete(ctx context.Context) error {
 	leader, term, free := "", uint64(0), time.Time{}
 	for {
 		var view store.View
-		err := b.conn.store.Retry(ctx, "delete", func(ctx context.Context) (err error) {
+		err := b.conn.store.RetryUnlessDenied(ctx, "delete", func(ctx context.Context) (err error) {
 			view, err = watch.Next(ctx)
 			return err
 		})
@@ -181,7 +181,7 @@ func (b *backend) Delete(ctx context.Context) error {
 			nobody = store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex)
 		}
 		// The first condition refuses a late request, which would hit a new election of this name.
-		err = b.conn.store.Retry(ctx, "delete", func(ctx context.Context) error {
+		err = b.conn.store.RetryUnlessDenied(ctx, "delete", func(ctx context.Context) error {
 			_, err := b.conn.store.Txn(ctx, store.CheckIndex(b.keys.ended(), s.endedAt), nobody,
 				store.DeleteTree(b.keys.candidates()), store.DeleteTree(b.keys.joins()),
 				store.DeleteTree(b.keys.state()))
@@ -197,7 +197,7 @@ func (b *backend) Delete(ctx context.Context) error {
 
 // list reads all keys of the election.
 func (b *backend) list(ctx context.Context) (entries []store.Entry, index uint64, err error) {
-	err = b.conn.store.Retry(ctx, "read the election", func(ctx context.Context) error {
+	err = b.conn.store.RetryUnlessDenied(ctx, "read the election", func(ctx context.Context) error {
 		entries, index, err = b.conn.store.List(ctx, b.keys.root, store.Consistent)
 		return err
 	})
