@@ -3,6 +3,7 @@ package onconsul
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/coordd/coordd/actors/election/internal/contained"
@@ -46,26 +47,28 @@ func (c *Conn) clean(ctx context.Context) {
 	}
 }
 
-// sweep tries once to remove each leftover. One that Consul refuses does not hold up the others.
+// sweep tries once to remove each leftover. One that Consul refuses does not hold up the others. It
+// ends where there is no answer that can be used; as there may never be one for this leftover
+// alone, the next sweep begins with those behind it.
 func (c *Conn) sweep(ctx context.Context) {
 	c.mu.Lock()
 	left := c.leftovers
 	c.leftovers = nil
 	c.mu.Unlock()
-	var failed []func(context.Context) error
+	var failed, untried []func(context.Context) error
 	for i, do := range left {
 		err := contained.Call(c.log, "leave", func() error { return do(ctx) })
 		if err != nil {
 			failed = append(failed, do)
 		}
 		if errors.Is(err, store.ErrUnreachable) || ctx.Err() != nil {
-			failed = append(failed, left[i+1:]...)
+			untried = left[i+1:]
 			break
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leftovers = append(failed, c.leftovers...)
+	c.leftovers = slices.Concat(untried, c.leftovers, failed)
 }
 
 // settle removes the leftovers, or gives up after closePatience.

@@ -3,12 +3,15 @@ package onconsul_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -68,5 +71,37 @@ func TestWhatManyLeaveBehindHoldsNoRenewalUp(t *testing.T) {
 		}
 		stays.Resign()
 		<-stays.Done()
+	})
+}
+
+// One that Consul never takes, for a reason of its own, is tried again behind the others.
+func TestALeftoverThatAlwaysFailsHoldsNoOtherUp(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		var cut, broken atomic.Bool
+		fails := transport.When(s.consul.RoundTripper(), func(r *http.Request) bool {
+			return broken.Load() && transport.TxnWith("election/bad/")(r)
+		}, transport.Always(http.StatusInternalServerError, "it does not work"))
+		conn := s.over(transport.When(fails, func(*http.Request) bool { return cut.Load() },
+			transport.Fail(io.ErrUnexpectedEOF)))
+		var all []*election.Election
+		for _, name := range []string{"bad", "left-1", "left-2"} {
+			all = append(all, nominated(t, conn, election.Config{Election: name, Name: "n",
+				Logger: s.log, Lead: untilTold}))
+			time.Sleep(time.Second)
+		}
+		cut.Store(true)
+		broken.Store(true)
+		electiontest.Resign(all...)
+		cut.Store(false)
+		time.Sleep(15 * time.Second)
+		keys, _, err := s.consul.Client().KV().Keys("election/", "", nil)
+		must(t, err)
+		for _, key := range keys {
+			if strings.Contains(key, "/left-") && strings.Contains(key, "/candidates/") {
+				t.Errorf("%s is still there", key)
+			}
+		}
+		broken.Store(false)
+		conn.Close()
 	})
 }
