@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -135,4 +137,29 @@ func TestARecordThatMayNotBeDeletedConcernsNobodyElse(t *testing.T) {
 			})
 		})
 	}
+}
+
+// To members without a token Consul does not say that it leaves out what they may not read: for a
+// minute they see no items, no members and no controls.
+func TestMembersThatMayReadNothingForAWhileGoOn(t *testing.T) {
+	run(t, func(c *cluster) {
+		var denied atomic.Bool
+		c.way = transport.Anonymous(c.consul.RoundTripper(), denied.Load)
+		three(c, 30)
+		before := c.totalStarts()
+		denied.Store(true)
+		for i := range 6 { // a poll that is under way keeps its rights
+			for _, folder := range []string{"workload", "members", "control", "acks"} {
+				c.put(folder+"/odd", fmt.Sprint(i))
+				c.delete(folder + "/odd")
+			}
+			time.Sleep(5 * time.Second)
+		}
+		denied.Store(false)
+		c.addWork("late")
+		c.await("a later item", 10*time.Second, c.runs([]string{"late"}))
+		if n := c.totalStarts() - before; n > 3 {
+			t.Errorf("%d items were started anew", n)
+		}
+	})
 }
