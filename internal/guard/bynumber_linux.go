@@ -14,17 +14,17 @@ import (
 // What is here needs no descriptor: it asks the kernel of each number that a process may have. That
 // takes up to a few seconds, as the system is set.
 
-// killByNumber kills what is in the session of a dead guard process, or has its limit, one round,
-// and adds it to left. What this user may not ask about he may not kill either, as a rule.
-func killByNumber(guardPID int, token string, left remains) {
-	session := sessionOf(guardPID)
-	limit := limitOf(token)
+// killByNumber kills what is in the session of the guard process, or has its limit, one round, and
+// adds it to left. What this user may not ask about he may not kill either, as a rule.
+func (w *watch) killByNumber(left remains) {
+	session := w.session()
+	limit := limitOf(w.token)
 	for pid := 1; pid <= mostPID(); pid++ {
-		if pid == os.Getpid() {
+		if pid == os.Getpid() || w.is(pid) {
 			continue
 		}
 		var has unix.Rlimit
-		ours := token != "" && unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &has) == nil &&
+		ours := w.token != "" && unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &has) == nil &&
 			has.Max == limit
 		if !ours {
 			in, err := unix.Getsid(pid)
@@ -42,14 +42,18 @@ func killByNumber(guardPID int, token string, left remains) {
 	}
 }
 
-// sessionOf is the session of a dead guard process that is reaped, -1 if nothing is left of it: its
+// session is that of the guard process. When that is reaped it is -1 if nothing is left of it: its
 // number can only be another's by now if that was so.
-func sessionOf(guardPID int) int {
-	if errors.Is(syscall.Kill(guardPID, 0), syscall.ESRCH) {
-		return guardPID
+func (w *watch) session() int {
+	pid := w.cmd.Process.Pid
+	if w.hangs || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return pid
 	}
 	return -1
 }
+
+// is tells whether that is the guard process, which has had its signal and hangs.
+func (w *watch) is(pid int) bool { return w.hangs && pid == w.cmd.Process.Pid }
 
 // eachByNumber calls end for each child of this process that it finds. It returns no error if there
 // are no children any more, else why they could not be listed.

@@ -31,9 +31,11 @@
 //     when an Exec waits and no guard process could be started for 45 s.
 //  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute
 //     until it has started), when the lease is about to end with work running that it has not
-//     killed, or when Kill has waited in vain. What was killed and does not die costs it nothing,
-//     if it can look at what has begun on its host since SIGTERM, and at the number of each other
-//     process, in a twentieth of the margin.
+//     killed, or when Kill has waited in vain. If it does not die then (it waits for a disk, or its
+//     cgroup keeps it frozen), what it has started is killed beside it, no Exec ends before it is
+//     gone, and Run fails with ErrStuck after 45 s. What was killed and does not die costs it
+//     nothing, if it can look at what has begun on its host since SIGTERM, and at the number of
+//     each other process, in a twentieth of the margin.
 //  7. A clean end of Run leaves no guard process, no zombie and no goroutine.
 //  8. What a dead guard and its dead owner left together is killed when the next guard process
 //     starts on the host, in the same process namespace, and has the right to see it. What has

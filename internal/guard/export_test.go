@@ -2,7 +2,11 @@
 
 package guard
 
-import "time"
+import (
+	"os"
+	"syscall"
+	"time"
+)
 
 // Replacing is for tests.
 var Replacing = replacing
@@ -12,6 +16,12 @@ const SweepLimit = sweepLimit
 
 // StuckAfter has Run give up after that time, for tests.
 func (g *Guard) StuckAfter(d time.Duration) { g.stuckAfter = d }
+
+// Undying has SIGKILL do to the guard process what it does to one that the kernel does not let end:
+// it runs nothing of its own any more, and is there.
+func (g *Guard) Undying() {
+	g.kill = func(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
+}
 
 // Waiting counts the Execs that wait for a guard process.
 func (g *Guard) Waiting() int {

@@ -125,6 +125,7 @@ type Guard struct {
 	waiting int // Execs that wait for one
 
 	stuckAfter time.Duration
+	kill       func(*os.Process) error // ends the guard process at once
 
 	above, unwritten atomic.Uint64 // lines of output
 }
@@ -145,7 +146,7 @@ func New(cfg Config) *Guard {
 		cfg.Stderr = os.Stderr
 	}
 	return &Guard{cfg: cfg, up: make(chan struct{}), names: map[string]bool{},
-		lease: &lease{}, stuckAfter: stuckAfter}
+		lease: &lease{}, stuckAfter: stuckAfter, kill: (*os.Process).Kill}
 }
 
 // OutputLost counts the lines of commands' output that are missing, as the guard process has told:

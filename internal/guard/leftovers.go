@@ -52,8 +52,8 @@ func (r remains) pids() []int {
 // clearAway kills what the guard process left, and ends the Execs of all commands of which nothing
 // is left. It returns when nothing is, or when it is known of all that does not die whose it is:
 // those commands are left to chase. For what may be anybody's it does not end an Exec: a command
-// that ended in name only must not be started elsewhere. Then it returns an error, in the end; but
-// not while this process or its host has nothing to look with, and what could be killed may be
+// that ended in name only must not be started elsewhere. Nor does it while the guard process itself
+// does not die: that has its lock. Then it returns an error, in the end; but not while this process or its host has nothing to look with, and what could be killed may be
 // there without the limit by which it is found then.
 func (w *watch) clearAway() error {
 	pause := time.Millisecond
@@ -71,7 +71,8 @@ func (w *watch) clearAway() error {
 		}
 		last = now
 		ids, known := left.commands()
-		if only := w.l.ids(); !known && len(only) <= 1 && len(w.g.leftExcept(w)) == 0 {
+		if only := w.l.ids(); !known && len(only) <= 1 && !w.hangs &&
+			len(w.g.leftExcept(w)) == 0 {
 			ids, known = only, true // there is nobody else whose it could be
 		}
 		waited, stuck := now.Sub(begin), could > w.g.stuckAfter
@@ -114,12 +115,19 @@ func (w *watch) clearAway() error {
 // there may be more. but is the guard process that is up now; 0: none is.
 func (w *watch) round(but int) (left remains, blind error) {
 	left = remains{}
-	blind = killLeftovers(&w.all, w.cmd.Process.Pid, w.token, w.l.started(), left)
+	gone := w.gone()
+	if !gone { // it has had its signal
+		but = w.cmd.Process.Pid
+		left.add(but, 0)
+	}
 	if w.cgroup != "" {
-		blind = errors.Join(blind, killCgroups(w.cgroup, left))
+		blind = killCgroups(w.cgroup, left) // all of it at one blow
+	}
+	if w.token != "" { // else it has run nothing
+		blind = errors.Join(blind, w.killLeftovers(left))
 	}
 	if cannotLook(blind) && (w.limited || len(w.l.started()) > 0) {
-		killByNumber(w.cmd.Process.Pid, w.token, left)
+		w.killByNumber(left)
 	}
 	if w.adopt {
 		others := w.g.leftExcept(w)
@@ -135,7 +143,7 @@ func (w *watch) round(but int) (left remains, blind error) {
 			adopted++
 			left.add(pid, id)
 		})
-		if err == nil && adopted == 0 {
+		if err == nil && adopted == 0 && gone {
 			blind = nil // what could not be looked at is no descendant of the guard process
 		}
 		blind = errors.Join(blind, err)

@@ -143,3 +143,33 @@ func TestWhatDoesNotDieCostsATenthOfAProcessor(t *testing.T) {
 		}
 	}
 }
+
+// It may have its lock, and another one would wait for that.
+func TestAnOwnerGivesUpWhoseGuardDoesNotDie(t *testing.T) {
+	for commands := range 3 {
+		for _, dies := range []bool{false, true} {
+			w, exited := deadWatch(t), make(chan struct{})
+			w.hangs, w.exited = true, exited
+			for range commands {
+				w.l.start(command{Kind: cmdStart}, w.g.lease).told = 1
+			}
+			synctest.Test(t, func(t *testing.T) {
+				ended, begin := make(chan error, 1), time.Now()
+				go func() { ended <- w.clearAway() }()
+				time.Sleep(stuckAfter - time.Second)
+				if n := len(w.l.ids()); n != commands {
+					t.Fatalf("%d of %d commands have not ended", n, commands)
+				}
+				if dies {
+					close(exited)
+				}
+				if err := <-ended; (err == nil) != dies {
+					t.Errorf("%d commands: got %v, and that it dies is %v", commands, err, dies)
+				}
+				if took := time.Since(begin); took > stuckAfter+2*leftCheck {
+					t.Errorf("%d commands: it took %v", commands, took)
+				}
+			})
+		}
+	}
+}

@@ -14,9 +14,10 @@ import (
 
 // link is the owner's end of one guard process. It ends with that process and is never used again.
 type link struct {
-	in      *os.File // commands; its end without cmdEnd tells the guard that its owner is dead
-	events  *os.File
-	destroy func() // kills the guard process
+	in        *os.File // commands; its end without cmdEnd tells the guard that its owner is dead
+	events    *os.File
+	destroy   func()        // kills the guard process
+	destroyed chan struct{} // closed when it has
 
 	mu       sync.Mutex
 	jobs     map[uint64]*job
@@ -39,11 +40,13 @@ type link struct {
 	unlinked chan struct{} // closed when Guard.link no longer names it
 }
 
-func newLink(in, events *os.File, destroy func()) *link {
+func newLink(in, events *os.File, kill func()) *link {
+	destroyed := make(chan struct{})
 	return &link{
-		in: in, events: events, destroy: destroy, jobs: map[uint64]*job{},
-		locked: make(chan struct{}),
-		wake:   make(chan struct{}, 1), news: make(chan event, 2),
+		in: in, events: events, jobs: map[uint64]*job{},
+		destroy:   sync.OnceFunc(func() { kill(); close(destroyed) }),
+		destroyed: destroyed, locked: make(chan struct{}),
+		wake: make(chan struct{}, 1), news: make(chan event, 2),
 		losses: make(chan event, 8), unlinked: make(chan struct{}),
 	}
 }

@@ -7,10 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -33,13 +31,17 @@ const (
 	leastFailures = 5
 	// stopSlack is what the guard gets beyond the stop timeout to end when told to.
 	stopSlack = 3 * time.Second
+	// diesWithin is how long the end of a guard process that was killed is waited for, before what
+	// it has started is killed beside it.
+	diesWithin = 20 * time.Millisecond
 )
 
 // Run keeps one guard process up until ctx ends, and then returns nil when it and every command are
 // gone. When the guard process dies or stops answering, Run kills what it left, ends the running
 // Execs with ErrLost, and returns an error that wraps ErrLost: call it again. An Exec whose
 // processes do not die ends during a later Run, when they are gone. An error that wraps ErrStuck
-// says that it is of no use to call Run again. It leaves no goroutine. One Run at a time.
+// says that it is of no use to call Run again. It leaves no goroutine, but one that waits for a
+// guard process which SIGKILL does not end. One Run at a time.
 func (g *Guard) Run(ctx context.Context) error {
 	if err := g.cfg.Validate(); err != nil {
 		return err
@@ -79,17 +81,22 @@ func (g *Guard) Run(ctx context.Context) error {
 	var helpers sync.WaitGroup
 	helpers.Go(func() { l.write(stopWriter) })
 	helpers.Go(l.read)
-	helpers.Go(func() { defer close(exited); _ = cmd.Wait() }) // its state is read below
+	go func() { defer close(exited); _ = cmd.Wait() }() // its state is read below
 
 	w := &watch{g: g, l: l, cmd: cmd, exited: exited, adopt: adopt}
 	stopChase := g.beginChase(cmd.Process.Pid)
 	cause := w.until(ctx)
 	stopChase()
 
-	// The guard process is gone from here on. What it said last is still in the pipe; nobody else
-	// holds its other end, and should the impossible happen, this must not hang.
-	_ = l.events.SetReadDeadline(time.Now().Add(stopSlack))
+	// The guard process runs nothing from here on. What it said last is still in the pipe. Where it
+	// is gone nobody holds its other end, and should the impossible happen, this must not hang.
 	g.unpublish(l)
+	last := stopSlack
+	if !w.gone() {
+		_, _ = w.round(0) // at once, for the lease: clearAway looks what has come of it
+		last = watchEvery
+	}
+	_ = l.events.SetReadDeadline(time.Now().Add(last))
 	close(stopWriter)
 	_ = l.in.Close()
 	helpers.Wait()
@@ -137,68 +144,6 @@ func (g *Guard) give(err error) error {
 	defer g.mu.Unlock()
 	g.stuck = fmt.Errorf("guard: %w: %w", ErrStuck, err)
 	return g.stuck
-}
-
-// spawn starts the process, in a session of its own: the terminal's signals are for the owner.
-func (g *Guard) spawn() (_ *exec.Cmd, _ *link, err error) {
-	argv, err := g.argv()
-	if err != nil {
-		return nil, nil, err
-	}
-	cmdR, cmdW, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer cmdR.Close()
-	evR, evW, err := os.Pipe()
-	if err != nil {
-		return nil, nil, errors.Join(err, cmdW.Close())
-	}
-	defer evW.Close()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = cmdR, g.cfg.Stdout, g.cfg.Stderr
-	cmd.ExtraFiles = []*os.File{evW} // eventsFD
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Env = append(os.Environ(), lockEnv+"="+g.cfg.LockFile)
-	if g.cfg.OwnLock {
-		cmd.Env = append(cmd.Env, lockOwnEnv+"=1")
-	}
-	if env := outputVariable(g.cfg.Output); env != "" {
-		cmd.Env = append(cmd.Env, env)
-	}
-	if kept := g.leftTokens(); kept != "" {
-		cmd.Env = append(cmd.Env, keptEnv+"="+kept)
-	}
-	if g.cfg.NoCgroups {
-		cmd.Env = append(cmd.Env, noCgroupsEnv+"=1")
-	}
-	g.mu.Lock()
-	if g.bound != nil {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, g.bound) // lockFD
-		cmd.Env = append(cmd.Env, lockOpenEnv+"=1")
-	}
-	g.mu.Unlock()
-	if g.cfg.Argv == nil {
-		cmd.Args[0] = processName
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, nil, errors.Join(err, cmdW.Close(), evR.Close())
-	}
-	return cmd, newLink(cmdW, evR, func() { _ = cmd.Process.Kill() }), nil
-}
-
-func (g *Guard) argv() ([]string, error) {
-	if g.cfg.Argv != nil {
-		return g.cfg.Argv, nil
-	}
-	exe := selfExe
-	if exe == "" {
-		var err error
-		if exe, err = os.Executable(); err != nil {
-			return nil, err
-		}
-	}
-	return []string{exe, "guard"}, nil
 }
 
 func (g *Guard) publish(l *link, cgroup string) {
@@ -262,6 +207,7 @@ type watch struct {
 	l      *link
 	cmd    *exec.Cmd
 	exited <-chan struct{}
+	hangs  bool // it was killed, and has not been seen to be gone
 	token  string
 	cgroup string // directory of its cgroup; empty: none
 	adopt  bool   // all children of this process are of the guard process's making
@@ -283,7 +229,8 @@ type watch struct {
 	left map[uint64]bool // the commands of which the last round of chase met something
 }
 
-// until returns when the guard process is gone: nil when that was because ctx ended, else why.
+// until returns when the guard process is gone, or was killed and does not die: nil when that was
+// because ctx ended, else why.
 func (w *watch) until(ctx context.Context) error {
 	log := w.g.cfg.Logger
 	w.looked = time.Now()
@@ -292,7 +239,8 @@ func (w *watch) until(ctx context.Context) error {
 	work, due := time.NewTimer(watchEvery), time.Now().Add(watchEvery)
 	defer work.Stop()
 	stop, stopping := ctx.Done(), false
-	var killAt <-chan time.Time
+	var killAt, hangs <-chan time.Time
+	killed := w.l.destroyed
 	var cause error
 	var waiting time.Time // since when it has tried to get its lock
 	n := 0
@@ -307,6 +255,19 @@ func (w *watch) until(ctx context.Context) error {
 				cause = errors.New(w.cmd.ProcessState.String())
 			}
 			log.Error("guard-died", "pid", w.cmd.Process.Pid, "cause", cause)
+			return cause
+		case <-killed:
+			killed, hangs = nil, time.After(diesWithin)
+		case <-hangs:
+			// It runs nothing of its own any more: the kernel is about to end it, which may take as
+			// long as a disk does, or as it is kept frozen by its cgroup.
+			w.hangs = true
+			w.learnToken()
+			if stopping {
+				return nil
+			}
+			cause = cmp.Or(cause, errKilled)
+			log.Error("guard-killed", "pid", w.cmd.Process.Pid, "cause", cause)
 			return cause
 		case e := <-w.l.news:
 			if e.Swept > 0 {
@@ -380,6 +341,21 @@ func (w *watch) until(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// errKilled is why a guard process is gone that does not say it by its end.
+var errKilled = errors.New("it was killed")
+
+// gone tells whether the guard process is, once until has returned.
+func (w *watch) gone() bool {
+	if w.hangs {
+		select {
+		case <-w.exited:
+			w.hangs = false
+		default:
+		}
+	}
+	return !w.hangs
 }
 
 // wakes notes whether this process stood still.

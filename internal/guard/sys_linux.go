@@ -355,24 +355,21 @@ func signalExactly(pid int, sig syscall.Signal, still func() bool) error {
 	return p.Signal(sig)
 }
 
-// killLeftovers kills what a dead guard left, one round, and adds those seen alive to left, each
-// with its command if that can be told. They are known by the guard's session, or, when they left
-// it, by its token and its limit. By these and not by the process groups: the owner may have been
-// frozen since the guard died, and the numbers of empty groups may have passed to others. The
+// killLeftovers kills what the guard process left, one round, and adds those seen alive to left,
+// each with its command if that can be told. They are known by the guard's session, or, when they
+// left it, by its token and its limit. By these and not by the process groups: the owner may have
+// been frozen since the guard died, and the numbers of empty groups may have passed to others. The
 // error, errPassing or one of which cannotLook is true, says that there may be more.
-func killLeftovers(all *census, guardPID int, token string, _ map[int]uint64, left remains) (
-	blind error) {
+func (w *watch) killLeftovers(left remains) (blind error) {
 	found := false
-	session := sessionOf(guardPID)
-	whole, err := all.round(func(s proc.Stat) {
-		if s.PID == os.Getpid() {
+	session := w.session()
+	whole, err := w.all.round(func(s proc.Stat) {
+		if s.PID == os.Getpid() || w.is(s.PID) {
 			return
 		}
-		id, ours, err := uint64(0), false, error(nil)
-		if token != "" {
-			if id, ours, err = commandOf(s.PID, token); err != nil {
-				blind = err
-			}
+		id, ours, err := commandOf(s.PID, w.token)
+		if err != nil {
+			blind = err
 		}
 		if ours || s.Session == session {
 			found = true
@@ -384,8 +381,8 @@ func killLeftovers(all *census, guardPID int, token string, _ map[int]uint64, le
 		blind = err
 	}
 	if found || blind != nil {
-		all.found()
-	} else if err == nil && !all.none(whole, 1) {
+		w.all.found()
+	} else if err == nil && !w.all.none(whole, 1) {
 		blind = errPassing
 	}
 	return blind

@@ -85,14 +85,14 @@ func setLimit(string) {}
 
 func limits(int, string) bool { return false }
 
-func killByNumber(int, string, remains) {}
+func (*watch) killByNumber(remains) {}
 
 func setCommandLimit(string, uint64) {}
 
-// killLeftovers kills the process groups that a dead guard left, and adds those still there to
+// killLeftovers kills the process groups that the guard process left, and adds those still there to
 // left.
-func killLeftovers(_ *census, _ int, _ string, groups map[int]uint64, left remains) error {
-	for g, id := range groups {
+func (w *watch) killLeftovers(left remains) error {
+	for g, id := range w.l.started() {
 		if syscall.Kill(-g, syscall.SIGKILL) == nil {
 			left.add(g, id)
 		}
