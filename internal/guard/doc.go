@@ -28,14 +28,15 @@
 //     is in the guard process's session, has its RLIMIT_RTTIME or has become the owner's child
 //     (Config.Adopt) is found and killed without. But where the guard process could not set that
 //     limit, having one already, Run does not fail for as long as that goes on. Run fails so, too,
-//     when an Exec waits and no guard process could be started for 45 s.
+//     when an Exec waits and no guard process has worked for 45 s, whatever kept each of them from
+//     it: it could not be started, hung as it started, did not have the lock of BindLock.
 //  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute
-//     until it has started), when the lease is about to end with work running that it has not
-//     killed, or when Kill has waited in vain. If it does not die then (it waits for a disk, or its
-//     cgroup keeps it frozen), what it has started is killed beside it, no Exec ends before it is
-//     gone, and Run fails with ErrStuck after 45 s. What was killed and does not die costs it
-//     nothing, if it can look at what has begun on its host since SIGTERM, and at the number of
-//     each other process, in a twentieth of the margin.
+//     until it has started, or as 5 says), when the lease is about to end with work running that it
+//     has not killed, or when Kill has waited in vain. If it does not die then (it waits for a
+//     disk, or its cgroup keeps it frozen), what it has started is killed beside it, no Exec ends
+//     before it is gone, and Run fails with ErrStuck after 45 s. What was killed and does not die
+//     costs it nothing, if it can look at what has begun on its host since SIGTERM, and at the
+//     number of each other process, in a twentieth of the margin.
 //  7. A clean end of Run leaves no guard process, no zombie and no goroutine.
 //  8. What a dead guard and its dead owner left together is killed when the next guard process
 //     starts on the host, in the same process namespace, and has the right to see it. What has
@@ -43,15 +44,15 @@
 //     were cgroups and it starts in the same.
 //  9. A command gets one SIGTERM for each order to end, with its group.
 //  10. LockID names a lock only when nothing runs any more that an earlier guard process with the
-//     same file had started, however that one and its owner ended; but for what an Exec of the
-//     same owner still waits for, which the lock file tells the next one. The guard process holds
-//     the lock, and not its owner: a killed owner's commands keep it from the next one until they
-//     are gone. When the lock is free at the start, LockID names it before Up is called, unless the
+//     same file had started, however that one and its owner ended; but for what an Exec of the same
+//     owner still waits for, which the lock file tells the next one. The guard process holds the
+//     lock, and not its owner: a killed owner's commands keep it from the next one until they are
+//     gone. When the lock is free at the start, LockID names it before Up is called, unless the
 //     look for what earlier ones have left takes more than 2 s, as where processes begin and end
 //     all the time: then it is gone on with, and LockID names the lock as soon as it has ended.
-//     Once BindLock has returned it, nothing starts under another; if it cannot be had for 45 s,
-//     Run fails with ErrStuck. A guard process that is stopped (SIGSTOP) and whose owner is dead
-//     does not keep it: the next one kills it.
+//     Once BindLock has returned it, nothing starts under another: 5 says what then. A guard
+//     process that is stopped (SIGSTOP) and whose owner is dead does not keep it: the next one
+//     kills it.
 //  11. When the owner died, nothing of its commands is left and no successor is present at the
 //     LockFile, the guard process says the owner's Goodbye: once, as long as its Limit allows, and
 //     never for an owner that lives, frozen or not, or that ended by itself.

@@ -18,9 +18,9 @@ var (
 	ErrLost = errors.New("the guard process died")
 
 	// ErrStuck is wrapped by what Run returns when it has waited for 45 s and cannot go on: for the
-	// end of what a dead guard process has left and may be any command's, for the lock of BindLock,
-	// or, with an Exec that waits, for a guard process that can be started. Running Execs do not
-	// return, for what they started may be there still. End this process.
+	// end of what a dead guard process has left and may be any command's, or, with an Exec that
+	// waits, for a guard process that can be started and can have the lock of BindLock. Running
+	// Execs do not return, for what they started may be there still. End this process.
 	ErrStuck = errors.New("no command can run here any more")
 
 	// ErrNotUp is wrapped by what Exec returns when a command was not started because no guard

@@ -307,12 +307,14 @@ func TestAGuardProcessThatStartsAfterManyThatDidNotIsNoReasonToGiveUp(t *testing
 		}
 	}
 	must(t, os.WriteFile(able, nil, 0o600))
+	f.g.StuckAfter(time.Minute)
 	ctx, stop := context.WithCancel(t.Context())
 	ran := f.run(ctx)
 	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))
 	stop()
 	must(t, within(t, "the end of Run", ran))
 	must(t, os.Remove(able))
+	f.g.StuckAfter(time.Millisecond)
 	f.up = t.Context()
 	f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
 	testkit.Eventually(t, "that waits", func() bool { return f.g.Waiting() == 1 })

@@ -119,10 +119,8 @@ type Guard struct {
 	cgroup  string   // of the guard process that is up
 	left    []*watch // dead guard processes of which something does not die
 	stuck   error    // what Run returns, if that is of no use any more
-	// since when no guard process has been up although one was to be, and how many have failed to be
-	down    time.Time
-	failed  int
-	waiting int // Execs that wait for one
+	lack    lack
+	waiting int // Execs that wait for a guard process that works
 
 	stuckAfter time.Duration
 	kill       func(*os.Process) error // ends the guard process at once
@@ -231,14 +229,15 @@ func (g *Guard) Cgroup() string {
 	return g.cgroup
 }
 
-// unbind is for the end of Run: nothing is left that the lock speaks for.
+// unbind is for the clean end of Run: nothing is left that the lock speaks for, and no guard
+// process is to work.
 func (g *Guard) unbind() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.bound != nil {
 		g.bound.Close()
 	}
-	g.bound, g.boundID = nil, ""
+	g.bound, g.boundID, g.lack = nil, "", lack{}
 }
 
 // Exec runs a command and returns when nothing of it is left: neither its process, nor its group,
@@ -327,11 +326,7 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 			return nil, &ExitError{Name: s.Name, Code: -1, Reason: NotStarted, Err: ErrNoLease}
 		}
 		if l != nil && bound != "" && l.holds() != bound {
-			select {
-			case <-l.locked:
-			case <-l.unlinked:
-			case <-ctx.Done():
-			}
+			g.await(ctx, l.locked, l.unlinked)
 			continue
 		}
 		if l != nil {
@@ -354,12 +349,12 @@ func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 		} else if s.NoWait {
 			return nil, &ExitError{Name: s.Name, Code: -1, Reason: NotStarted, Err: ErrNotUp}
 		}
-		g.await(ctx, up)
+		g.await(ctx, up, nil)
 	}
 }
 
-// await waits for a guard process.
-func (g *Guard) await(ctx context.Context, up <-chan struct{}) {
+// await waits for a guard process that works, or for that to be in vain.
+func (g *Guard) await(ctx context.Context, up, vain <-chan struct{}) {
 	count := func(n int) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -369,6 +364,7 @@ func (g *Guard) await(ctx context.Context, up <-chan struct{}) {
 	defer count(-1)
 	select {
 	case <-up:
+	case <-vain:
 	case <-ctx.Done():
 	}
 }

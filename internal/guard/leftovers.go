@@ -11,10 +11,6 @@ import (
 	"time"
 )
 
-// stuckAfter is how long what one guard process left, or the wait for a lock, may keep all commands
-// of an owner that could run them: as long as an actor of a member may hang.
-const stuckAfter = 45 * time.Second
-
 // leastRounds is how often clearAway looks before it says of anything that it does not die: it may
 // have stood still itself in the meantime.
 const leastRounds = 10
@@ -53,29 +49,26 @@ func (r remains) pids() []int {
 // is left. It returns when nothing is, or when it is known of all that does not die whose it is:
 // those commands are left to chase. For what may be anybody's it does not end an Exec: a command
 // that ended in name only must not be started elsewhere. Nor does it while the guard process itself
-// does not die: that has its lock. Then it returns an error, in the end; but not while this process or its host has nothing to look with, and what could be killed may be
-// there without the limit by which it is found then.
+// does not die: that has its lock. Then it returns an error, in the end; but not while this process
+// or its host has nothing to look with, and what could be killed may be there without the limit by
+// which it is found then.
 func (w *watch) clearAway() error {
 	pause := time.Millisecond
 	warned := false
 	rounds := 0
-	begin := time.Now()
-	var could time.Duration // what went by up to the ends of rounds that killed what can be killed
-	for last := begin; ; time.Sleep(pause) {
+	for begin := time.Now(); ; time.Sleep(pause) {
 		looks := time.Now()
 		left, blind := w.round(0)
 		now := time.Now()
-		sure := w.limited || !cannotLook(blind)
-		if rounds++; sure {
-			could += now.Sub(last)
-		}
-		last = now
+		rounds++
+		sure := w.limited || !cannotLook(blind) // it has killed what can be killed
+		lacks := w.g.lacks(sure)
 		ids, known := left.commands()
 		if only := w.l.ids(); !known && len(only) <= 1 && !w.hangs &&
 			len(w.g.leftExcept(w)) == 0 {
 			ids, known = only, true // there is nobody else whose it could be
 		}
-		waited, stuck := now.Sub(begin), could > w.g.stuckAfter
+		waited, stuck := now.Sub(begin), lacks > w.g.stuckAfter
 		switch {
 		case len(left) == 0 && blind == nil:
 			w.l.fail(w.cause, w.both, nil)
@@ -103,8 +96,9 @@ func (w *watch) clearAway() error {
 				"they may be any item's: all items stay as they are until they are gone")
 			warned = true
 		}
-		// Not beyond the time to give up.
-		pause = min(2*pause, rest(now.Sub(looks)), max(leftCheck, w.g.stuckAfter-could))
+		// Not beyond the time to give up, nor longer than counts.
+		pause = min(2*pause, rest(now.Sub(looks)), w.g.stuckAfter/leastLooks,
+			max(leftCheck, w.g.stuckAfter-lacks))
 		if len(left) == 0 && errors.Is(blind, errPassing) {
 			pause = time.Millisecond
 		}

@@ -24,11 +24,9 @@ const (
 	pingEvery   = 20
 	silentAfter = 200
 	// startWithin is for a guard process that has not said hello. It runs nothing yet. On a host so
-	// busy that it takes longer than silentAfter to start, the next one would take as long.
+	// busy that it takes longer than silentAfter to start, the next one would take as long. Where a
+	// command waits for it, that is to wait for stuckAfter only.
 	startWithin = 1200
-	// leastFailures is how many guard processes must have failed to start: the time may have passed
-	// while this process stood still.
-	leastFailures = 5
 	// stopSlack is what the guard gets beyond the stop timeout to end when told to.
 	stopSlack = 3 * time.Second
 	// diesWithin is how long the end of a guard process that was killed is waited for, before what
@@ -65,7 +63,7 @@ func (g *Guard) Run(ctx context.Context) error {
 	if stuck != nil {
 		return stuck
 	}
-	g.wanted()
+	g.lacks(true)
 	adopt := g.cfg.Adopt && (childless() || g.hasAdopted())
 	if adopt {
 		if err := adoptOrphans(); err != nil {
@@ -114,38 +112,6 @@ func (g *Guard) Run(ctx context.Context) error {
 	return g.unstarted(fmt.Errorf("%w: %w", ErrLost, cause))
 }
 
-// wanted notes that a guard process is to be up from now on.
-func (g *Guard) wanted() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.down.IsZero() {
-		g.down = time.Now()
-	}
-}
-
-// unstarted returns err for Run. It gives up when no guard process has come up for too long and a
-// command waits for one: somebody else may be able to run it.
-func (g *Guard) unstarted(err error) error {
-	g.mu.Lock()
-	if !g.down.IsZero() {
-		g.failed++
-	}
-	stuck := g.failed >= leastFailures && time.Since(g.down) > g.stuckAfter && g.waiting > 0
-	g.mu.Unlock()
-	if stuck {
-		return g.give(fmt.Errorf("for %v no guard process could be started: %w", g.stuckAfter, err))
-	}
-	return fmt.Errorf("guard: %w", err)
-}
-
-// give makes err what Run returns from now on.
-func (g *Guard) give(err error) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.stuck = fmt.Errorf("guard: %w: %w", ErrStuck, err)
-	return g.stuck
-}
-
 func (g *Guard) publish(l *link, cgroup string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,7 +122,6 @@ func (g *Guard) publish(l *link, cgroup string) {
 		l.setGoodbye(g.goodbye)
 	}
 	g.link, g.cgroup = l, cgroup
-	g.down, g.failed = time.Time{}, 0
 	close(g.up)
 }
 
@@ -214,7 +179,7 @@ type watch struct {
 
 	limited bool // all that it starts has its limit: see limitOf
 
-	unanswered, late, unlocked int
+	unanswered, late int
 
 	lockErr string // why it did not have its lock when it started; empty: another one held it
 
@@ -303,6 +268,7 @@ func (w *watch) until(ctx context.Context) error {
 			}
 			if !stopping {
 				w.g.publish(w.l, e.Cgroup)
+				_ = w.works() // at once: the next look may be too late
 				if w.g.cfg.Up != nil {
 					w.g.cfg.Up(ctx)
 				}
@@ -385,13 +351,8 @@ func (w *watch) lookAtWork() (again time.Duration, _ error) {
 
 // look finds out whether the guard process still answers, and has its lock.
 func (w *watch) look(n int) error {
-	// By looks and not by time: see pingEvery.
-	if w.unlocked++; w.token == "" || !w.g.awaitsLock(w.l) {
-		w.unlocked = 0
-	}
-	if time.Duration(w.unlocked)*watchEvery > w.g.stuckAfter {
-		return fmt.Errorf("%w: for %v it could not have the lock under which alone anything may start"+
-			" (%s)", ErrStuck, w.g.stuckAfter, cmp.Or(w.lockErr, errLockHeld.Error()))
+	if err := w.works(); err != nil {
+		return err
 	}
 	patience, what := silentAfter, "answered"
 	if w.token == "" {
@@ -405,6 +366,22 @@ func (w *watch) look(n int) error {
 		w.unanswered = 0
 	} else if w.unanswered++; w.unanswered >= patience {
 		return fmt.Errorf("it has not %s for %v", what, time.Duration(patience)*watchEvery)
+	}
+	return nil
+}
+
+// works returns an error when no guard process, this one included, has worked for too long.
+func (w *watch) works() error {
+	unlocked := w.g.awaitsLock(w.l)
+	switch {
+	case w.token != "" && !unlocked:
+		w.g.works()
+	case !w.g.lacksTooLong():
+	case w.token == "":
+		return errors.New("it has not started")
+	default:
+		return fmt.Errorf("it could not have the lock under which alone anything may start (%s)",
+			cmp.Or(w.lockErr, errLockHeld.Error()))
 	}
 	return nil
 }

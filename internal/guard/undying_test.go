@@ -13,8 +13,8 @@ import (
 	"github.com/coordd/coordd/internal/testkit"
 )
 
-// As one of which a thread waits for a disk, or that its cgroup keeps frozen: what it has started is
-// killed beside it.
+// As one of which a thread waits for a disk, or that its cgroup keeps frozen: what it has started
+// is killed beside it.
 func TestTheWorkOfAGuardThatDoesNotDieEndsWithTheLease(t *testing.T) {
 	confined(t, theWorkOfAGuardThatDoesNotDieEndsWithTheLease)
 }

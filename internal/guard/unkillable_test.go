@@ -36,7 +36,7 @@ const shortLease, shortMargin = 4 * time.Second, 3 * time.Second
 func toldMain() {
 	g := guard.New(guard.Config{StopTimeout: 200 * time.Millisecond, Adopt: true,
 		NoCgroups: os.Getenv(noCgroupsEnv) != "", LockFile: os.Getenv(lockEnv)})
-	g.StuckAfter(4 * time.Second)
+	g.StuckAfter(8 * time.Second)
 	ctx := context.Background()
 	go func() {
 		for {

@@ -4,7 +4,6 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -238,36 +237,3 @@ func TestWorkUnderALeaseIsLateWithThatLease(t *testing.T) {
 }
 
 func inAnHour() time.Time { return time.Now().Add(time.Hour) }
-
-// As on a disk that has gone read-only: the member would keep its items, and run none.
-func TestABoundGuardThatCannotHaveItsLockIsGivenUp(t *testing.T) {
-	w := testWatch()
-	w.g.boundID = "file"
-	n := 1
-	for ; ; n++ {
-		w.l.take(event{Kind: evPong})
-		if err := w.look(n); err != nil {
-			if !errors.Is(err, ErrStuck) {
-				t.Errorf("given up for %v, want %v", err, ErrStuck)
-			}
-			break
-		}
-		if n > 1e6 {
-			t.Fatal("never given up")
-		}
-	}
-	if took := time.Duration(n) * watchEvery; took < stuckAfter || took > stuckAfter+time.Second {
-		t.Errorf("given up after %v, want %v", took, stuckAfter)
-	}
-	w = testWatch()
-	w.g.boundID = "file"
-	for n := range 2 * int(stuckAfter/watchEvery) {
-		if n == int(stuckAfter/watchEvery)-1 {
-			w.l.take(event{Kind: evLocked, Locked: true, LockID: "file"})
-		}
-		w.l.take(event{Kind: evPong})
-		if err := w.look(n + 1); err != nil {
-			t.Fatalf("with its lock: %v", err)
-		}
-	}
-}
