@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -107,21 +108,20 @@ func markerIn(env []byte) (mark string, whole bool) {
 
 // wholeEnviron says whether all was read of the environment of a process, of which length bytes
 // were: as soon as it executes another program there is no more to read of the former. One that
-// runs nothing of its own any more, or is the kernel's, has none.
+// runs nothing of its own any more, or is the kernel's, has none: so one that hangs in its exit, as
+// on a file of a server that is away.
 func wholeEnviron(pid, length int) (now proc.Stat, _ seen, _ error) {
 	if !environsShown() {
 		return now, environRead, nil
 	}
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	ids, err := threadsOf(pid)
 	if cannotLook(err) {
 		return now, environAway, err
 	}
-	ids := []string{strconv.Itoa(pid)}
-	for _, thread := range threads { // its first one may have ended
-		ids = append(ids, fmt.Sprintf("%d/task/%s", pid, thread.Name()))
-	}
+	leaving := len(ids) > 1
 	for i, id := range ids {
 		s, err := proc.Read(id)
+		leaving = leaving && err == nil && s.Leaving
 		switch {
 		case cannotLook(err):
 			return now, environAway, err
@@ -135,7 +135,27 @@ func wholeEnviron(pid, length int) (now proc.Stat, _ seen, _ error) {
 			return now, environRead, nil
 		}
 	}
+	if leaving { // and none has come or gone meanwhile: one that executes a program ends the others
+		still, err := threadsOf(pid)
+		if cannotLook(err) {
+			return now, environAway, err
+		}
+		if slices.Equal(still, ids) {
+			return now, environRead, nil
+		}
+	}
 	return now, environAway, nil
+}
+
+// threadsOf lists a process and its threads, as package proc names them: its first one may have
+// ended.
+func threadsOf(pid int) (ids []string, _ error) {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	ids = []string{strconv.Itoa(pid)}
+	for _, thread := range threads {
+		ids = append(ids, fmt.Sprintf("%d/task/%s", pid, thread.Name()))
+	}
+	return ids, err
 }
 
 // environsShown tells whether this /proc says where environments are: that of Linux does.

@@ -23,6 +23,7 @@ type Stat struct {
 	Start   uint64 // clock ticks since boot
 	Kernel  bool   // it is a thread of the kernel
 	Ending  bool   // its last thread is about to end, and runs nothing of its own any more
+	Leaving bool   // so is the thread that was asked for, or it has ended; the process's is its first
 	// EnvStart and EnvEnd are where its environment was as its program began. 0: it executes
 	// another program now, or is the kernel's; or this user may not know.
 	EnvStart, EnvEnd uint64
@@ -34,7 +35,7 @@ const (
 	flagKernel  = 0x20_0000
 )
 
-// Read reads the stat of a process, pid being its id or "self". An error of the file is that of
+// Read reads the stat of a process, pid being its id or "self", or of a thread: "PID/task/ID". An error of the file is that of
 // os.ReadFile.
 func Read(pid string) (Stat, error) {
 	data, err := os.ReadFile("/proc/" + pid + "/stat")
@@ -79,10 +80,10 @@ func parse(line string) (Stat, error) {
 	if err != nil {
 		return Stat{}, fmt.Errorf("stat: flags: %w", err)
 	}
-	dead := rest[0] == "Z" || rest[0] == "X"
+	dead, exiting := rest[0] == "Z" || rest[0] == "X", flags&flagExiting != 0
 	s := Stat{PID: pid, Parent: parent, Session: session, Gone: dead && threads <= 1,
 		Stopped: rest[0] == "T", Start: start, Kernel: flags&flagKernel != 0,
-		Ending: flags&flagExiting != 0 && threads <= 1}
+		Ending: exiting && threads <= 1, Leaving: exiting || dead}
 	if len(rest) > 51-3 { // since Linux 3.5
 		s.EnvStart, _ = strconv.ParseUint(rest[50-3], 10, 64)
 		s.EnvEnd, _ = strconv.ParseUint(rest[51-3], 10, 64)
