@@ -10,13 +10,25 @@ import (
 
 // simple matches a command of nothing but words: a program, and arguments in which quotes and
 // variables may stand. What begins or joins other commands, redirects or runs something is not in
-// it. Its first word is the first submatch.
-var simple = regexp.MustCompile(`^[ \t]*([A-Za-z0-9_./][A-Za-z0-9_./+-]*)(?:[ \t]+(?:` +
+// it. Its first word is the first submatch: no variable is in it, and no mark that says more of a
+// word than its letters where it stands first.
+var simple = regexp.MustCompile(`^[ \t\n]*` +
+	`((?:[A-Za-z0-9_./+-]|` + literal + `|"(?:` + quoted + `)*")+)` +
+	`(?:[ \t]+(?:` +
 	`[A-Za-z0-9_./:,+@%^=*?~-]|\[|\]|` + // as they are
-	`\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\}|` + // variables
-	`'[^']*'|` +
-	`"(?:[^"$\x60\\]|\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\})*"` +
-	`)*)*[ \t]*$`)
+	literal + `|` + variable + `|` +
+	`"(?:` + quoted + `|` + variable + `)*"` +
+	`)*)*[ \t\n]*$`)
+
+const (
+	// No shell means more by a letter beyond ASCII; the backslash is for its own next one.
+	literal  = `[^\x00-\x7f]|\\[^\n]|'[^']*'`
+	quoted   = `[^"$\x60\\]|\\[^\n]`
+	variable = `\$[A-Za-z_][A-Za-z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\}`
+)
+
+// marks are those that say that the next letter, or all of a word, is what it is.
+var marks = strings.NewReplacer(`\\`, `\`, `\`, "", `'`, "", `"`, "")
 
 // shellWords are those that a shell takes for its own where a program's name would stand.
 var shellWords = strings.Fields(`. : [ [[ ! alias bg bind break builtin caller case cd chdir
@@ -30,8 +42,13 @@ var shellWords = strings.Fields(`. : [ [[ ! alias bg bind break builtin caller c
 // themselves: then the process that dies with the guard process is the work itself.
 func replacing(command string) string {
 	m := simple.FindStringSubmatch(command)
-	if m == nil || slices.Contains(shellWords, m[1]) {
+	if m == nil {
 		return command
 	}
-	return "exec " + command
+	// A builtin is one in quotes as well, and so is an option of exec.
+	word := marks.Replace(m[1])
+	if word == "" || word[0] == '-' || word[0] == '+' || slices.Contains(shellWords, word) {
+		return command
+	}
+	return "exec " + strings.TrimLeft(command, " \t\n")
 }

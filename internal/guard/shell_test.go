@@ -41,12 +41,20 @@ func TestASimpleCommandReplacesItsShell(t *testing.T) {
 func TestCommandsMeanWhatTheyMeantToTheShell(t *testing.T) {
 	for command, replaced := range map[string]bool{
 		"/bin/echo a": true, "  ./work.sh 'it''s' \"$A b\"  ": true, "sleep 1": true,
+		"/bin/echo a\n": true, "\n  /bin/echo a\n\n": true, "/bin/echo Zürich \xff": true,
+		`"/bin/echo" 'a'`: true, `'/bin'/echo a`: true, `/bin/ec\ho a\ b "\"\$A"`: true,
+		`/bin/echo \ `: true, `/bin/echo "a\b" \ü`: true, "/bin/echo '\n' \"\n\"": true,
+		`/bin/echo "` + "\\`" + `"`: true, `"/no such/work" a`: true, "/srv/Zürich/work": true,
+		"/bin/echo a\n/bin/echo b\n": false, "/bin/echo a \\\n": false, "/bin/echo \"\\\n\"": false,
+		`"cd" /`: false, `e\xit 3`: false, `"-c" env`: false, `""`: false, `'' a`: false,
+		`"$A" b`: false, `/bin/echo "\`: false, `/bin/echo \`: false, "\n": false, `'if' a`: false,
 		"python3 -u work.py --item=${COORDD_ITEM}": true, "node ~/x.js *.txt": true,
 		"exit 3": false, "true": false, "exec sleep 1": false, "A=b ./work.sh": false,
 		"./a && ./b": false, "./a; ./b": false, "./a\n./b": false, "./a > out": false,
 		"./a | ./b": false, "./a &": false, "./a $(b)": false, "./a `b`": false, "(./a)": false,
-		`./a "$(b)"`: false, "./a ${x:-y}": false, `./a \ `: false, "./a # b": false, "": false,
-		"if ./a": false, "-c a": false, "./a 'b": false, "$A b": false, "while :": false, "./a {b,c}": false,
+		`./a "$(b)"`: false, "./a ${x:-y}": false, "./a # b": false, "": false,
+		"if ./a": false, "-c a": false, "./a 'b": false, "$A b": false, "while :": false,
+		"./a {b,c}": false,
 	} {
 		if got := guard.Replacing(command) != command; got != replaced {
 			t.Errorf("%q is replaced: %v", command, got)
