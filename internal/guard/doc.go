@@ -19,17 +19,19 @@
 //     end is an absolute time on two clocks, one that also counts while the host is suspended and
 //     the wall clock; the one that says less is left counts.
 //  4. Nothing starts without a lease, and nothing is prolonged by the lease of another session.
-//  5. When the guard process dies, its commands' own processes die with it, by the kernel. The
-//     owner kills the rest, ends every running Exec with ErrLost once that is gone, and Run
-//     returns. Where something does not die, 3 s later the Execs end that it cannot belong to, and
-//     Run returns: the others end during later ones, each when nothing of its command is left. If
-//     it may belong to any of several, no Exec ends, and Run fails with ErrStuck after 45 s. So it
-//     does when the owner, or its host, has no descriptor or memory left to look for the rest: what
-//     is in the guard process's session, has its RLIMIT_RTTIME or has become the owner's child
-//     (Config.Adopt) is found and killed without. But where the guard process could not set that
-//     limit, having one already, Run does not fail for as long as that goes on. Run fails so, too,
-//     when an Exec waits and no guard process has worked for 45 s, whatever kept each of them from
-//     it: it could not be started, hung as it started, did not have the lock of BindLock.
+//  5. When the guard process dies, its commands' own processes die with it, by the kernel, but for
+//     one that has changed its user or group, or whose program is set-user-ID or set-group-ID or
+//     has file capabilities: for those the kernel forgets it. The owner kills the rest, ends every
+//     running Exec with ErrLost once that is gone, and Run returns. Where something does not die, 3
+//     s later the Execs end that it cannot belong to, and Run returns: the others end during later
+//     ones, each when nothing of its command is left. If it may belong to any of several, no Exec
+//     ends, and Run fails with ErrStuck after 45 s. So it does when the owner, or its host, has no
+//     descriptor or memory left to look for the rest: what is in the guard process's session, has
+//     its RLIMIT_RTTIME or has become the owner's child (Config.Adopt) is found and killed without.
+//     But where the guard process could not set that limit, having one already, Run does not fail
+//     for as long as that goes on. Run fails so, too, when an Exec waits and no guard process has
+//     worked for 45 s, whatever kept each of them from it: it could not be started, hung as it
+//     started, did not have the lock of BindLock.
 //  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute
 //     until it has started, or as 5 says), when the lease is about to end with work running that it
 //     has not killed, or when Kill has waited in vain. If it does not die then (it waits for a
@@ -63,10 +65,10 @@
 // What does not hold:
 //
 //   - Guard process and owner killed in the same instant, or the guard process killed while the
-//     owner is frozen, or dead and 2 not done yet: the commands' own processes die at once, but
-//     what those had started lives on until 8, or until the owner thaws. A simple command (a
-//     program and its arguments) replaces its shell, so that it is the work itself; `exec` does so
-//     at the end of a longer one. A container's end, and systemd's default KillMode, take
+//     owner is frozen, or dead and 2 not done yet: the commands' own processes die at once, as 5
+//     says, but what those had started lives on until 8, or until the owner thaws. A simple command
+//     (a program and its arguments) replaces its shell, so that it is the work itself; `exec` does
+//     so at the end of a longer one. A container's end, and systemd's default KillMode, take
 //     everything from outside.
 //   - Where /proc is not that of the process namespace nothing is guarded: CheckHost and Run say
 //     so.
