@@ -22,16 +22,16 @@
 //  5. When the guard process dies, its commands' own processes die with it, by the kernel, but for
 //     one that has changed its user or group, or whose program is set-user-ID or set-group-ID or
 //     has file capabilities: for those the kernel forgets it. The owner kills the rest, ends every
-//     running Exec with ErrLost once that is gone, and Run returns. Where something does not die, 3
-//     s later the Execs end that it cannot belong to, and Run returns: the others end during later
-//     ones, each when nothing of its command is left. If it may belong to any of several, no Exec
-//     ends, and Run fails with ErrStuck after 45 s. So it does when the owner, or its host, has no
-//     descriptor or memory left to look for the rest: what is in the guard process's session, has
-//     its RLIMIT_RTTIME or has become the owner's child (Config.Adopt) is found and killed without.
-//     But where the guard process could not set that limit, having one already, Run does not fail
-//     for as long as that goes on. Run fails so, too, when an Exec waits and no guard process has
-//     worked for 45 s, whatever kept each of them from it: it could not be started, hung as it
-//     started, did not have the lock of BindLock.
+//     running Exec with ErrLost once that is gone, and Run returns. Where something does not die,
+//     3 s later the Execs end that it cannot belong to, and Run returns: the others end during
+//     later ones, each when nothing of its command is left. If it may belong to any of several, no
+//     Exec ends, and Run fails with ErrStuck after 45 s. So it does when the owner, or its host,
+//     has no descriptor or memory left to look for the rest: what is in the guard process's
+//     session, has its RLIMIT_RTTIME or has become the owner's child (Config.Adopt) is found and
+//     killed without. But where the guard process could not set that limit, having one already, Run
+//     does not fail for as long as that goes on. Run fails so, too, when an Exec waits and no guard
+//     process has worked for 45 s, whatever kept each of them from it: it could not be started,
+//     hung as it started, did not have the lock of BindLock.
 //  6. When the guard process hangs, the owner kills it: after 10 s without an answer (a minute
 //     until it has started, or as 5 says), when the lease is about to end with work running that it
 //     has not killed, or when Kill has waited in vain. If it does not die then (it waits for a
@@ -72,6 +72,9 @@
 //     everything from outside.
 //   - Where /proc is not that of the process namespace nothing is guarded: CheckHost and Run say
 //     so.
+//   - Where /proc hides processes (hidepid) from the user of the owner, those that are hidden count
+//     as no command's, or as any one's: other users', and the user's own that are not to be dumped,
+//     as ssh-agent. HidesProcesses says so.
 //   - Guard process frozen, and its owner dead or frozen: the commands run on until it thaws,
 //     beyond the lease too, or until another one wants its lock and its owner is dead.
 //   - Without cgroups, under a limit on real-time processor time (RLIMIT_RTTIME) that coordd was

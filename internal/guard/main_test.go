@@ -87,6 +87,10 @@ func TestMain(m *testing.M) {
 	case "hidden":
 		fmt.Println(guard.HiddenIsDead(os.Getenv(tokenEnv)))
 		return
+	case "hides":
+		uid, _ := strconv.Atoi(os.Args[2])
+		fmt.Println(guard.Hides(os.Args[1], uid))
+		return
 	}
 	// The race detector's runtime sleeps a second at the end of every process, guards included.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {

@@ -5,6 +5,7 @@ package guard_test
 import (
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,6 +54,24 @@ func TestWhoIsHiddenIsNotDead(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 		if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != name {
 			t.Errorf("ended %v: it is dead: %s (%v)", ended, out, err)
+		}
+	}
+}
+
+func TestThatProcHidesProcessesIsSeen(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a /proc that hides processes")
+	}
+	for _, c := range []struct {
+		hidepid, uid string
+		hides        bool
+	}{{"0", "65534", false}, {"1", "65534", true}, {"2", "65534", true}, {"2", "0", false}} {
+		cmd := exec.Command("/proc/self/exe", c.hidepid, c.uid)
+		cmd.Env = append(os.Environ(), modeEnv+"=hides")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+		out, err := cmd.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != strconv.FormatBool(c.hides) {
+			t.Errorf("hidepid=%s, user %s: it hides them: %s (%v)", c.hidepid, c.uid, got, err)
 		}
 	}
 }

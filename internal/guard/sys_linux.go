@@ -43,6 +43,13 @@ func seesItself() error {
 		err)
 }
 
+// HidesProcesses tells whether /proc keeps other users' processes, and those of this user that are
+// not to be dumped, from this process: it is mounted with hidepid, and this user is not exempt.
+func HidesProcesses() bool {
+	_, err := readStat(1)
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)
+}
+
 // settle makes this process fit to be a guard.
 func settle() error {
 	if err := seesItself(); err != nil {

@@ -17,6 +17,9 @@ const selfExe = ""
 // bootNanos falls back to the wall clock: there is no other that two processes share everywhere.
 func bootNanos() int64 { return time.Now().UnixNano() }
 
+// HidesProcesses is for Linux.
+func HidesProcesses() bool { return false }
+
 func settle() error { return nil }
 
 func childAttr(*os.File) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
