@@ -193,7 +193,7 @@ func (d *Dispatcher) ask(r *http.Request, m routing.Member, of int, header http.
 	if len(body) > 0 {
 		out.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	resp, sent, err := d.send(out)
+	resp, sent, err := d.send(out, nil)
 	if err != nil {
 		return reply{}, 0, missing(ctx, m, sent, err)
 	}

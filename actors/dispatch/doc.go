@@ -29,7 +29,9 @@
 //  3. A request for an item that is being moved waits, up to Config.Wait; it is then refused with
 //     503 and Retry-After. So is one for an item without an owner, at once. An item that is not in
 //     the workload is 404. Every refusal of the dispatcher's own says which in Coordd-Reason, so
-//     that it can be told from an answer of the service.
+//     that it can be told from an answer of the service. What a request came to (its member died,
+//     the server stops, its time is over) its client is told at once, also while it rests within
+//     its body.
 //  4. Bodies are streamed both ways as they come, an answer also before the body has ended;
 //     protocols can be upgraded (WebSocket), with the Host that the client asked for; and a client
 //     that goes away ends its request at the service.

@@ -56,8 +56,8 @@ const HeadBytes = headBytes
 type ReplayBody struct{ *replayBody }
 
 func NewReplayBody(src io.Reader) ReplayBody { return ReplayBody{newReplayBody(src)} }
-func (t ReplayBody) Reader() io.ReadCloser   { return t.reader() }
-func (t ReplayBody) Close()                  { t.close() }
+func (t ReplayBody) Reader() io.ReadCloser   { return t.newReader() }
+func (t ReplayBody) Close(stop func())       { t.close(stop) }
 
 // Check tells whether a connection to target may be made to what it resolved to.
 func (r *Reach) Check(ctx context.Context, target, resolved string) error {
@@ -80,7 +80,7 @@ func UpgradedClient(conn net.Conn, idle time.Duration) net.Conn {
 func MemberConn(conn net.Conn, idle, taking time.Duration) (c net.Conn, begin func() func()) {
 	i := newIdleConn(conn, idle, taking)
 	return i, func() func() {
-		n := i.begin()
+		n := i.begin(nil)
 		return func() { i.answer(n) }
 	}
 }

@@ -87,7 +87,7 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 	}
 	t := &routedRequest{item: to.item, counted: true, patience: c.sent.Pace}
 	defer d.releaseAll(t)
-	defer t.close()
+	defer t.close(c)
 	if r.Body != nil && r.ContentLength != 0 {
 		t.body = newReplayBody(c)
 	}
@@ -142,9 +142,9 @@ func (d *Dispatcher) releaseAll(t *routedRequest) {
 
 // close is for the end of the request. The proxy ends the member's connection only if it has taken
 // the client's over.
-func (t *routedRequest) close() {
+func (t *routedRequest) close(c *client) {
 	if t.body != nil {
-		t.body.close()
+		t.body.close(c.endReading)
 	}
 	if t.upgraded != nil {
 		_ = t.upgraded.Close()
@@ -380,6 +380,9 @@ func (d *Dispatcher) failed(w http.ResponseWriter, r *http.Request, err error) {
 	t := routedRequestOf(r.Context())
 	refused, ok := errors.AsType[*refusal](err)
 	over := ended(r.Context(), fmt.Sprintf("item %q", t.item), t.asked)
+	if over == nil && r.Context().Err() != nil {
+		t.body.settle()
+	}
 	switch {
 	case over != nil:
 		refused = over

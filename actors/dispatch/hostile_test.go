@@ -249,7 +249,7 @@ func TestNothingIsReadFromAClientWhoseRequestIsOver(t *testing.T) {
 	if _, err := p.Read(make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	body.Close()
+	body.Close(func() { t.Error("nothing is read") })
 	for _, p := range []io.Reader{p, body.Reader()} {
 		if n, err := p.Read(make([]byte, 100)); n != 0 || err == nil {
 			t.Errorf("read %d bytes, %v", n, err)

@@ -56,6 +56,13 @@ func (l *pipeListener) dial(context.Context, string, string) (net.Conn, error) {
 func restingWorld(t *testing.T, h2 bool, test func(ask func(*http.Request) (string, error)),
 	serve http.HandlerFunc) {
 	t.Helper()
+	hostedWorld(t, h2, func(d http.Handler) http.Handler { return d }, test, serve)
+}
+
+// hostedWorld is one whose dispatcher is behind what its host has before it.
+func hostedWorld(t *testing.T, h2 bool, host func(http.Handler) http.Handler,
+	test func(ask func(*http.Request) (string, error)), serve http.HandlerFunc) {
+	t.Helper()
 	made := httptest.NewTLSServer(nil) // for its certificate
 	made.Close()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +72,7 @@ func restingWorld(t *testing.T, h2 bool, test func(ask func(*http.Request) (stri
 		p.serve["n1:80"] = func(_ context.Context, conn net.Conn) {
 			l := newPipeListener()
 			s := &http.Server{Handler: serve, ConnState: func(_ net.Conn, to http.ConnState) {
-				if to == http.StateClosed {
+				if to == http.StateClosed || to == http.StateHijacked {
 					_ = l.Close()
 				}
 			}}
@@ -73,7 +80,7 @@ func restingWorld(t *testing.T, h2 bool, test func(ask func(*http.Request) (stri
 			_ = s.Serve(l)
 		}
 		l := newPipeListener()
-		s := &http.Server{Handler: p.d, ErrorLog: log.New(io.Discard, "", 0),
+		s := &http.Server{Handler: host(p.d), ErrorLog: log.New(io.Discard, "", 0),
 			TLSConfig: &tls.Config{Certificates: made.TLS.Certificates}}
 		s.Protocols = new(http.Protocols)
 		s.Protocols.SetHTTP1(!h2)

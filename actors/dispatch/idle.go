@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -20,8 +21,13 @@ type idleConn struct {
 	net.Conn
 	idleTimeout  time.Duration
 	writeTimeout time.Duration
-	// how many requests have begun, and which of them was the last that the member has answered
-	begun, answered atomic.Uint64
+	// how many requests have begun, which of them was the last that the member has answered, and
+	// during which it sent anything last
+	begun, answered, heard atomic.Uint64
+	// body is what the request that began last is read from; nil: it is no client's
+	body atomic.Pointer[replayReader]
+	// broke is what the first read failed with
+	broke atomic.Pointer[error]
 	// when the deadline was last set, in nanoseconds since the connection was made
 	deadlineSet atomic.Int64
 	made        time.Time
@@ -37,8 +43,34 @@ func newIdleConn(c net.Conn, most, taking time.Duration) *idleConn {
 // the time is not worth a call: so that the last byte has all of the time behind it.
 func rolling(most time.Duration) time.Duration { return most + most/8 }
 
-// begin is for a request that is about to be written. It returns which request that is.
-func (c *idleConn) begin() uint64 { return c.begun.Add(1) }
+// begin is for a request that is about to be written, and for what its body is read from, which
+// ends with the connection. It returns which request that is.
+func (c *idleConn) begin(body *replayReader) uint64 {
+	c.body.Store(body)
+	return c.begun.Add(1)
+}
+
+// Close ends the body as well. Or net/http, which waits for whoever sends that, would tell nobody
+// that the member has died, or that the request is over, for as long as the client rests.
+func (c *idleConn) Close() error {
+	err := c.Conn.Close()
+	if body := c.body.Swap(nil); body != nil {
+		body.end(c.lost())
+	}
+	return err
+}
+
+// lost is why the connection ended.
+func (c *idleConn) lost() error {
+	broke := c.broke.Load()
+	switch {
+	case broke == nil:
+		return errUnwanted
+	case lostUnanswered(*broke) && c.heard.Load() == c.begun.Load(): // within an answer
+		return io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("the connection was lost: %w", *broke)
+}
 
 // answer is for the answer to the nth request, which is here as soon as its head is. If another
 // request has begun since, it changes nothing.
@@ -77,7 +109,11 @@ func (c *idleConn) Read(p []byte) (int, error) {
 	c.extendDeadline()
 	n, err := c.Conn.Read(p)
 	if n > 0 {
+		c.heard.Store(c.begun.Load())
 		c.extendDeadline()
+	}
+	if err != nil {
+		c.broke.CompareAndSwap(nil, &err)
 	}
 	return n, err
 }
@@ -130,6 +166,7 @@ type client struct {
 	mu                          sync.Mutex // of the deadlines: a body may go on beside the answer
 	readDeadline, writeDeadline deadline
 	reading                     bool // a read of the body is under way
+	noMore                      bool // nor has any other the time for a byte
 	// over: the handler returns, and its connection is no more its own. A read of the body may be
 	// under way still, in a goroutine of the transport's.
 	over bool
@@ -184,9 +221,17 @@ func (c *client) extendReadDeadline(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reading = true
-	if c.readDeadline.move(now, left, most) {
+	if c.readDeadline.move(now, left, most) && !c.noMore {
 		c.setReadDeadline(c.readDeadline.at)
 	}
+}
+
+// endReading ends a read of the body that is under way or about to begin.
+func (c *client) endReading() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noMore = true
+	c.setReadDeadline(time.Now())
 }
 
 // setReadDeadline needs c.mu.

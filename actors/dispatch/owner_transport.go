@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -34,7 +35,7 @@ func (c ownerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		setTarget(out, t)
-		resp, sent, err := c.d.send(out)
+		resp, sent, err := c.d.send(out, t.body)
 		misdirected := err == nil && resp.StatusCode == http.StatusMisdirectedRequest
 		if sent && !misdirected { // else it is as it was before
 			t.asked = "member " + t.loc.Member
@@ -206,15 +207,16 @@ func (d *Dispatcher) acquireMember(t *routedRequest) error {
 }
 
 // send sends a request to a member, and tells the connection when it begins there, and when it is
-// answered. Sent: the member may have got it.
-func (d *Dispatcher) send(r *http.Request) (resp *http.Response, sent bool, err error) {
+// answered; of a client's body also what reads it. Sent: the member may have got it.
+func (d *Dispatcher) send(r *http.Request, body *replayBody) (resp *http.Response, sent bool,
+	err error) {
 	var conn *idleConn
 	var begun uint64
 	resp, err = d.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(),
 		&httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 			sent = true
 			if conn, _ = got.Conn.(*idleConn); conn != nil {
-				begun = conn.begin()
+				begun = conn.begin(body.last())
 			}
 		}})))
 	if err == nil && conn != nil {
@@ -248,13 +250,13 @@ func setTarget(out *http.Request, t *routedRequest) {
 	if t.body == nil {
 		return
 	}
-	out.Body = t.body.reader()
+	out.Body = t.body.newReader()
 	// for a connection that turns out to be closed before a byte was written
 	out.GetBody = func() (io.ReadCloser, error) {
 		if !t.body.replayable() {
 			return nil, errOverrun
 		}
-		return t.body.reader(), nil
+		return t.body.newReader(), nil
 	}
 }
 
@@ -269,7 +271,13 @@ func refusalFor(t *routedRequest, resp *http.Response, err error) *refusal {
 		return refuse(http.StatusServiceUnavailable, ReasonMisdirected, soon,
 			"item %q: member %s says that it is not its own", t.item, t.loc.Member)
 	}
-	if broke := t.body.sourceError(); broke != nil {
+	e, isNet := errors.AsType[net.Error](err)
+	timeout := isNet && e.Timeout()
+	broke := t.body.sourceError()
+	if broke == nil && timeout && t.body.awaited() { // the member has to wait for it as well
+		broke = os.ErrDeadlineExceeded
+	}
+	if broke != nil {
 		return badBody(broke, t.patience, t.partly())
 	}
 	r := refuse(http.StatusBadGateway, ReasonLost, 0,
@@ -284,7 +292,7 @@ func refusalFor(t *routedRequest, resp *http.Response, err error) *refusal {
 	} else if notConnected(err) {
 		r = refuse(http.StatusBadGateway, ReasonUnreachable, soon,
 			"item %q: member %s cannot be connected to at %s", t.item, t.loc.Member, t.loc.Address)
-	} else if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+	} else if timeout {
 		r = refuse(http.StatusGatewayTimeout, ReasonTimeout, 0,
 			"item %q: member %s at %s did not answer in time: the request may have been carried "+
 				"out", t.item, t.loc.Member, t.loc.Address)

@@ -2,90 +2,220 @@ package dispatch
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
+	"time"
 )
 
 // replayBody is a request's body that can be sent again as long as no more of it was read than is
-// kept.
+// kept. The client is read from in a goroutine of its own, when somebody waits for more: whoever
+// waits can give up, however long the client rests.
 type replayBody struct {
-	overrun   atomic.Bool // more was read than is kept
-	closed    atomic.Bool // the request is: the client must not be read from any more
-	readError atomic.Pointer[error]
+	src io.Reader
 
-	mu   sync.Mutex // held while the client is read from: for as long as the client likes
-	src  io.Reader
-	kept []byte
-	read int64
-	err  error
+	mu      sync.Mutex
+	changed sync.Cond
+	reader  *replayReader // the last one, and the only one that is read
+	reading bool          // the client is
+	closed  bool          // the request is: the client must not be read from any more
+	kept    []byte        // the beginning; of what is longer than may be kept, the last piece
+	from    int64         // where that begins
+	err     error         // what the client's body ended with
 }
 
-func newReplayBody(src io.Reader) *replayBody { return &replayBody{src: src} }
+// pieceBytes is how much of a client's body is read at once.
+const pieceBytes = 16 << 10
+
+var pieces = sync.Pool{New: func() any { return new([pieceBytes]byte) }}
+
+func newReplayBody(src io.Reader) *replayBody {
+	t := &replayBody{src: src}
+	t.changed.L = &t.mu
+	return t
+}
 
 // replayable tells whether all that was read so far is at hand.
-func (t *replayBody) replayable() bool { return !t.overrun.Load() }
+func (t *replayBody) replayable() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.from == 0
+}
 
 // sourceError is the error that the client's body ended with; nil: it has ended well, or not yet.
 func (t *replayBody) sourceError() error {
-	if t == nil || t.readError.Load() == nil {
+	if t == nil {
 		return nil
 	}
-	return *t.readError.Load()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == io.EOF {
+		return nil
+	}
+	return t.err
 }
 
-// close is for the end of the request. A reader of the connection that was lost may go on for a
-// moment; after the end of its handler a request's body must not be read.
-func (t *replayBody) close() { t.closed.Store(true) }
+// awaited tells whether the client is waited for to send more.
+func (t *replayBody) awaited() bool {
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reading
+}
 
-// reader returns the body from its beginning. An earlier reader that still waits for the client
-// keeps the new one waiting, and what it gets is kept for the new one.
-func (t *replayBody) reader() io.ReadCloser { return &replayReader{body: t} }
+// close is for the end of the request. After the end of its handler a body must not be read: a read
+// that is under way is waited for, and ended by stop if its client rests. The server would end it,
+// and with it the time that the rest of the body has to arrive; and behind a read that was ended it
+// takes no rest of a body in chunks, so that the answer may be lost to a client that still sends.
+// Not every server can end one; nor is it waited for long.
+func (t *replayBody) close(stop func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed, t.kept = true, nil
+	t.changed.Broadcast()
+	t.readEnds(sendingTime)
+	if t.reading {
+		stop()
+		t.readEnds(drainTime)
+	}
+}
+
+// sendingTime is how long nothing comes of a client that sends, at the most.
+const sendingTime = 20 * time.Millisecond
+
+// settle is for a request whose context has ended: if that is for what a read of its client failed
+// with, this one is about to end, too.
+func (t *replayBody) settle() {
+	if t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.readEnds(drainTime)
+	}
+}
+
+// readEnds waits for a read of the client that is under way, but not for long. It needs t.mu.
+func (t *replayBody) readEnds(most time.Duration) {
+	if !t.reading {
+		return
+	}
+	enough := false
+	timer := time.AfterFunc(most, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		enough = true
+		t.changed.Broadcast()
+	})
+	defer timer.Stop()
+	for t.reading && !enough {
+		t.changed.Wait()
+	}
+}
+
+// newReader returns the body from its beginning. The earlier one ends. What the client sends to a
+// read that is under way is for the new one.
+func (t *replayBody) newReader() *replayReader {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reader = &replayReader{body: t}
+	t.changed.Broadcast()
+	return t.reader
+}
+
+// last is the last reader; nil: there is none.
+func (t *replayBody) last() *replayReader {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reader
+}
+
+// readOn reads one piece of the client's body.
+func (t *replayBody) readOn() {
+	piece := pieces.Get().(*[pieceBytes]byte)
+	defer pieces.Put(piece)
+	n, err := t.readPiece(piece[:])
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reading, t.err = false, err
+	// a reader that is not here yet needs what is before it
+	end := t.from + int64(len(t.kept))
+	if end+int64(n) > replayBytes && t.reader.at == end {
+		if t.from == 0 {
+			t.kept = nil // the last piece needs less room
+		}
+		t.from, t.kept = end, t.kept[:0]
+	}
+	if !t.closed {
+		t.kept = append(t.kept, piece[:n]...)
+	}
+	t.changed.Broadcast()
+}
+
+func (t *replayBody) readPiece(p []byte) (n int, err error) {
+	defer func() {
+		// it would end the process, for this is no handler's goroutine
+		if p := recover(); p != nil {
+			n, err = 0, fmt.Errorf("reading it panicked: %v", p)
+		}
+	}()
+	return t.src.Read(p)
+}
 
 var (
 	errUnwanted = errors.New("the body is not wanted any more")
 	errOverrun  = errors.New("the beginning of the body is not at hand any more")
 )
 
+// replayReader is what one attempt sends.
 type replayReader struct {
-	body   *replayBody
-	at     int64
-	closed atomic.Bool
+	body *replayBody
+	at   int64
+	err  error // it has ended
 }
 
 func (p *replayReader) Read(b []byte) (int, error) {
 	t := p.body
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case p.closed.Load(), t.closed.Load():
-		return 0, errUnwanted
-	case p.at < int64(len(t.kept)):
-		n := copy(b, t.kept[p.at:])
-		p.at += int64(n)
-		return n, nil
-	case p.at < t.read:
-		return 0, errOverrun
-	case t.err != nil:
-		return 0, t.err
+	for {
+		switch end := t.from + int64(len(t.kept)); {
+		case p.err != nil:
+			return 0, p.err
+		case t.closed, t.reader != p:
+			return 0, errUnwanted
+		case p.at < t.from:
+			return 0, errOverrun
+		case p.at < end:
+			n := copy(b, t.kept[p.at-t.from:])
+			p.at += int64(n)
+			return n, nil
+		case t.err != nil:
+			return 0, t.err
+		}
+		if !t.reading {
+			t.reading = true
+			go t.readOn()
+		}
+		t.changed.Wait()
 	}
-	n, err := t.src.Read(b)
-	if t.err = err; err != nil && err != io.EOF {
-		t.readError.Store(&err)
+}
+
+// end ends it with an error, also a Read that waits for the client.
+func (p *replayReader) end(err error) {
+	p.body.mu.Lock()
+	defer p.body.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+		p.body.changed.Broadcast()
 	}
-	t.read += int64(n)
-	p.at += int64(n)
-	if t.read > replayBytes {
-		t.overrun.Store(true)
-		t.kept = nil
-	} else {
-		t.kept = append(t.kept, b[:n]...)
-	}
-	return n, err
 }
 
 // Close does not wait for a read that is under way.
 func (p *replayReader) Close() error {
-	p.closed.Store(true)
+	p.end(errUnwanted)
 	return nil
 }
