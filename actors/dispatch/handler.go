@@ -163,36 +163,15 @@ func (d *Dispatcher) stream(t *routedRequest, r *http.Request) error {
 		return answered(r, "%d upgraded connections and event streams are open, which is the limit",
 			d.cfg.Streams)
 	}
-	most := d.streams.mostOf(d.registered)
-	if !d.streams.each.acquire(t.loc.Member, most) {
+	if err := d.streams.acquireAt(t.loc.Member); err != nil {
 		d.streams.release()
-		return answered(r, "%d upgraded connections and event streams to member %s are open, "+
-			"which is the limit for one%s", most, t.loc.Member, roomForOthers(most, d.streams.each.max))
+		return answered(r, "no more upgraded connections and event streams to member %s: %v",
+			t.loc.Member, err)
 	}
 	as := t.loc.Member
 	d.releaseAll(t)
 	t.streamAt = as
 	return nil
-}
-
-// registered is how many members are known to be; 0: not known now. They are counted once a second:
-// for whoever asks a router sorts and copies them.
-func (d *Dispatcher) registered() int {
-	d.counting.Lock()
-	defer d.counting.Unlock()
-	if d.members == 0 || time.Since(d.membersAt) >= time.Second {
-		members, _ := d.cfg.Locator.Members(endedContext)
-		d.members, d.membersAt = len(members), time.Now()
-	}
-	return d.members
-}
-
-// roomForOthers says why a member may have most, where it may have max else.
-func roomForOthers(most, max int) string {
-	if most == max {
-		return ""
-	}
-	return ", so that others have room"
 }
 
 // answered is the refusal of a request that was answered, for want of places or room: only what may

@@ -228,74 +228,70 @@ func TestARequestThatHasWaitedTakesAPlace(t *testing.T) {
 	}
 }
 
-// What a member has of broadcasts takes nothing of its share of the last places.
-func TestBroadcastsTakeNoneOfAMembersShareOfTheLastPlaces(t *testing.T) {
-	for _, c := range []struct{ inFlight, hung, broadcasts, share int }{{512, 40, 1, 1},
-		{1024, 16, 30, 7}} {
+// So do members that come one after the other, each of which finds places that those to come have
+// not taken yet.
+func TestMembersThatComeAndHangLeaveRoomForRequestsToOthers(t *testing.T) {
+	for _, c := range []struct{ inFlight, hung, broadcasts int }{
+		{512, 7, 64}, {512, 63, 64},
+	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPipes(t, dispatch.Config{InFlight: c.inFlight, PerMember: 64,
-					Timeout: time.Hour})
+				p := newPipes(t, dispatch.Config{InFlight: c.inFlight, Timeout: time.Hour})
 				defer p.close()
-				hangs := func(ctx context.Context) { <-ctx.Done() }
-				p.owner("slow", hangs)
 				for i := range c.hung {
-					p.owner(fmt.Sprint("hung", i), hangs)
+					id := fmt.Sprint("hung", i)
+					p.owner(id, func(ctx context.Context) { <-ctx.Done() })
+					time.Sleep(time.Second)
+					if i < 16 {
+						p.ask(id, 257)
+					} else { // more than that it has no room for
+						p.ask(id, 3)
+					}
+					synctest.Wait()
 				}
-				for i := range c.hung {
-					p.ask(fmt.Sprint("hung", i), 64)
-				}
-				synctest.Wait()
 				for range c.broadcasts {
 					p.broadcast(func(int, dispatch.Gathered, string) {})
 				}
 				synctest.Wait()
-				p.ask("slow", c.share)
-				synctest.Wait()
-				if _, to := p.d.InFlight("slow"); to != c.broadcasts+c.share {
-					t.Errorf("it has %d places, want %d and %d", to, c.broadcasts, c.share)
-				}
-				rec := p.ask("slow", 1)
-				synctest.Wait()
-				if want := fmt.Sprint(c.share, " requests to member"); rec.Code != 503 ||
-					!strings.HasPrefix(rec.Body.String(), want) {
-					t.Errorf("one more: %d %s", rec.Code, rec.Body)
+				p.owner("good", func(context.Context) {})
+				for range 3 {
+					rec := p.ask("good", 1)
+					synctest.Wait()
+					if rec.Code != http.StatusOK || rec.Body.String() != "here" {
+						t.Errorf("%d %s", rec.Code, rec.Body)
+					}
 				}
 			})
 		})
 	}
 }
 
-// The share is that of all members that there are, who are counted once a second: a router sorts
-// and copies them for whoever asks.
-func TestTheMembersThatHaveAShareAreCountedOnceASecond(t *testing.T) {
+// What a member has of broadcasts does not keep it from its one of the last places. It has no more.
+func TestOneOfTheLastPlacesIsForAMemberThatHasNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipes(t, dispatch.Config{InFlight: 64, PerMember: 64, Timeout: time.Hour})
+		p := newPipes(t, dispatch.Config{InFlight: 512, PerMember: 64, Timeout: time.Hour})
 		defer p.close()
-		p.owner("hung", func(ctx context.Context) { <-ctx.Done() })
-		p.ask("hung", 48) // whoever is registered has 8 places by now, and 8 are of broadcasts
+		hangs := func(ctx context.Context) { <-ctx.Done() }
+		p.owner("slow", hangs)
+		for i := range 7 {
+			id := fmt.Sprint("hung", i)
+			p.owner(id, hangs)
+			p.ask(id, 64)
+		}
 		synctest.Wait()
-		p.owner("good", func(context.Context) {})
-		for i, c := range []struct{ members, counted int }{{2, 1}, {2, 1}, {4, 2}} {
-			for range 100 {
-				p.ask("good", 1)
-				synctest.Wait()
-			}
-			if n := p.table.listed.Load(); n != int64(c.counted) {
-				t.Errorf("step %d: counted %d times, want %d", i, n, c.counted)
-			}
-			rec := p.ask("hung", 1)
-			synctest.Wait()
-			if want := fmt.Sprint(8/c.members, " requests to member"); rec.Code != 503 ||
-				!strings.HasPrefix(rec.Body.String(), want) {
-				t.Errorf("step %d: %d %s, want %s", i, rec.Code, rec.Body, want)
-			}
-			if i == 1 {
-				for _, id := range []string{"n3", "n4"} {
-					p.owner(id, nil)
-				}
-				time.Sleep(time.Second)
-			}
+		for range 30 {
+			p.broadcast(func(int, dispatch.Gathered, string) {})
+		}
+		synctest.Wait()
+		p.ask("slow", 1)
+		synctest.Wait()
+		if _, to := p.d.InFlight("slow"); to != 31 {
+			t.Errorf("it has %d places, want 30 and 1", to)
+		}
+		rec := p.ask("slow", 1)
+		synctest.Wait()
+		if rec.Code != 503 || !strings.Contains(rec.Body.String(), "members that have none yet") {
+			t.Errorf("one more: %d %s", rec.Code, rec.Body)
 		}
 	})
 }

@@ -65,15 +65,22 @@ type memberLimits struct {
 	broadcasts         map[string]int // of those
 }
 
-// acquire takes a place, if the member has less than most beside those of broadcasts.
-func (g *memberLimits) acquire(id string, most int) bool {
+// errLast is for a member that has a place already where the last ones are left.
+var errLast = errors.New("few places are left, and they are for members that have none yet, so " +
+	"that these have room")
+
+// acquire takes a place; of the last ones if the member has none yet, beside those of broadcasts.
+func (g *memberLimits) acquire(id string, last bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.used[id] >= g.max || g.used[id]-g.broadcasts[id] >= most {
-		return false
+	switch n := g.used[id]; {
+	case n >= g.max:
+		return fmt.Errorf("there are %d to it, which is the limit for one", n)
+	case last && n > g.broadcasts[id]:
+		return errLast
 	}
 	g.used[id]++
-	return true
+	return nil
 }
 
 // acquireBroadcast takes one for a broadcast. The error says which limit the member has reached.
@@ -111,44 +118,29 @@ func less(of map[string]int, id string) {
 	}
 }
 
-// members is how many have a place.
-func (g *memberLimits) members() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.used)
-}
-
 // sharedPlaces are places that all members share. The first ones are for whoever comes. When those
-// are taken, a member gets its even share of some others, and so leaves theirs to the rest: what it
-// has beyond that is of the first ones.
+// are taken, one of the last ones is for each member that has none. So members that hang take no
+// more of the last ones than one each, whenever they come, and beside the first ones there are as
+// many as members may be: an eighth.
 type sharedPlaces struct {
 	limit
 	each  memberLimits
 	first int64
-	even  int // are shared out evenly
 }
 
 // newSharedPlaces has most places, each of them for one member at the most, but for those of so
 // many broadcasts, which are at no member. A broadcast also counts at each member that it asks, and
 // half of them may wait for one.
 func newSharedPlaces(most, each, others int) sharedPlaces {
-	even := most / 8
-	return sharedPlaces{limit: limit{max: int64(most)}, even: even,
-		first: int64(most - even - min(others, most/8)),
+	return sharedPlaces{limit: limit{max: int64(most)},
+		first: int64(most - most/8 - min(others, most/8)),
 		each: memberLimits{max: each, maxBroadcasts: max(1, others/2), used: map[string]int{},
 			broadcasts: map[string]int{}}}
 }
 
-// mostOf is how many of them a member may have now beside broadcasts. Registered are all members.
-func (p *sharedPlaces) mostOf(registered func() int) int {
-	if p.used.Load() <= p.first {
-		return p.each.max
-	}
-	n := max(registered(), p.each.members())
-	if n < 2 { // there is nobody to leave any to
-		return p.each.max
-	}
-	return min(p.each.max, max(1, p.even/n))
+// acquireAt takes a place at a member, for what has one of all. The error says why there is none.
+func (p *sharedPlaces) acquireAt(id string) error {
+	return p.each.acquire(id, p.used.Load() > p.first)
 }
 
 // memberTurns shares a number of places out evenly among members, so that members which hang leave

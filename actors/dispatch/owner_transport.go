@@ -196,11 +196,9 @@ func (d *Dispatcher) acquireMember(t *routedRequest) error {
 		return d.full()
 	}
 	t.counted = true
-	most := d.requests.mostOf(d.registered)
-	if !d.requests.each.acquire(t.loc.Member, most) {
+	if err := d.requests.acquireAt(t.loc.Member); err != nil {
 		return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
-			"%d requests to member %s are under way, which is the limit for one%s", most,
-			t.loc.Member, roomForOthers(most, d.requests.each.max))
+			"no more requests to member %s: %v", t.loc.Member, err)
 	}
 	t.countedAt = t.loc.Member
 	return nil

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
@@ -56,10 +55,10 @@ const slowestReader = 64 << 10
 
 const idBytes = 8 // of a dispatcher's own id
 
-// Locator tells where items are: a *routing.Router, as from actors.Coordinator.Router. Locate and
-// Members with a context that has ended ask nobody and wait for nothing: they answer with what is
-// at hand, or with an error, which of Locate matches the context's. If there is a method
-// ConsulAddress() string, as a Router has, nothing is sent to that address.
+// Locator tells where items are: a *routing.Router, as from actors.Coordinator.Router. Locate with
+// a context that has ended asks nobody and waits for nothing: it answers with what is at hand, or
+// with an error that matches the context's. If there is a method ConsulAddress() string, as a
+// Router has, nothing is sent to that address.
 type Locator interface {
 	Locate(ctx context.Context, item string) (routing.Location, error)
 	Await(ctx context.Context, item string) (routing.Location, error)
@@ -88,14 +87,14 @@ type Config struct {
 	// move or for an owner. Default: 4,096.
 	InFlight int
 	// PerMember is the most requests under way to one member, those of broadcasts among them. When
-	// all but an eighth of InFlight, and the places of broadcasts, are under way, a member may have
-	// less beside broadcasts: its even share of that eighth. What it has more by then stays.
+	// all but an eighth of InFlight, and the places of broadcasts (another eighth, or 64 if that is
+	// less), are under way, one more goes only to a member that has none beside broadcasts.
 	// Default: 256.
 	PerMember int
 	// Streams is the most upgraded connections and event streams at one time, StreamsPerMember
 	// those to one member: they have places of their own and take none from requests. When all but
-	// an eighth of Streams are open, a member may have its even share of that. Defaults: InFlight;
-	// 4 times PerMember, or Streams if that is less.
+	// an eighth of Streams are open, one more goes only to a member that has none. Defaults:
+	// InFlight; 4 times PerMember, or Streams if that is less.
 	Streams, StreamsPerMember int
 	// Fanout is the most requests of broadcasts under way at one time: one for each member of each
 	// broadcast. Each member has its share of them, so that those that hang leave room for the
@@ -200,10 +199,6 @@ type Dispatcher struct {
 	broadcasting             broadcastPlaces
 	turns                    memberTurns // of the requests of broadcasts
 	fanout                   *semaphore.Weighted
-
-	counting  sync.Mutex // of the members
-	members   int        // that there were
-	membersAt time.Time
 }
 
 // New returns a dispatcher. Errors: [ErrConfig], all that is wrong at once.
