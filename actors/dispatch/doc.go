@@ -32,9 +32,10 @@
 //     that it can be told from an answer of the service. What a request came to (its member died,
 //     the server stops, its time is over) its client is told at once, also while it rests within
 //     its body.
-//  4. Bodies are streamed both ways as they come, an answer also before the body has ended;
-//     protocols can be upgraded (WebSocket), with the Host that the client asked for; and a client
-//     that goes away ends its request at the service.
+//  4. Bodies are streamed both ways as they come, an answer also before the body has ended, and
+//     also where the service closes the connection right behind it; protocols can be upgraded
+//     (WebSocket), with the Host that the client asked for; and a client that goes away ends its
+//     request at the service.
 //  5. A slow member delays nobody else: at most Config.PerMember requests are under way to one
 //     member and Config.InFlight in all; one more is refused at once with 503. When all but an
 //     eighth of InFlight, and the places of broadcasts, are under way, one more goes only to a

@@ -26,15 +26,19 @@ type idleConn struct {
 	begun, answered, heard atomic.Uint64
 	// body is what the request that began last is read from; nil: it is no client's
 	body atomic.Pointer[replayReader]
-	// broke is what the first read failed with
-	broke atomic.Pointer[error]
+	// unreadable is closed when nothing more is read, as a read has failed, for which broke is the
+	// reason then, or it is closed here
+	unreadable chan struct{}
+	broke      error
+	ended      sync.Once
 	// when the deadline was last set, in nanoseconds since the connection was made
 	deadlineSet atomic.Int64
 	made        time.Time
 }
 
 func newIdleConn(c net.Conn, most, taking time.Duration) *idleConn {
-	i := &idleConn{Conn: c, idleTimeout: most, writeTimeout: taking, made: time.Now()}
+	i := &idleConn{Conn: c, idleTimeout: most, writeTimeout: taking, made: time.Now(),
+		unreadable: make(chan struct{})}
 	_ = c.SetDeadline(i.made.Add(rolling(most)))
 	return i
 }
@@ -54,22 +58,29 @@ func (c *idleConn) begin(body *replayReader) uint64 {
 // that the member has died, or that the request is over, for as long as the client rests.
 func (c *idleConn) Close() error {
 	err := c.Conn.Close()
+	c.readsNoMore(nil)
 	if body := c.body.Swap(nil); body != nil {
 		body.end(c.lost())
 	}
 	return err
 }
 
-// lost is why the connection ended.
+func (c *idleConn) readsNoMore(why error) {
+	c.ended.Do(func() {
+		c.broke = why
+		close(c.unreadable)
+	})
+}
+
+// lost is why the connection ended, when nothing more is read.
 func (c *idleConn) lost() error {
-	broke := c.broke.Load()
 	switch {
-	case broke == nil:
+	case c.broke == nil:
 		return errUnwanted
-	case lostUnanswered(*broke) && c.heard.Load() == c.begun.Load(): // within an answer
+	case lostUnanswered(c.broke) && c.heard.Load() == c.begun.Load(): // within an answer
 		return io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("the connection was lost: %w", *broke)
+	return fmt.Errorf("the connection was lost: %w", c.broke)
 }
 
 // answer is for the answer to the nth request, which is here as soon as its head is. If another
@@ -113,7 +124,7 @@ func (c *idleConn) Read(p []byte) (int, error) {
 		c.extendDeadline()
 	}
 	if err != nil {
-		c.broke.CompareAndSwap(nil, &err)
+		c.readsNoMore(err)
 	}
 	return n, err
 }
@@ -126,7 +137,29 @@ func (c *idleConn) Write(p []byte) (int, error) {
 			_ = c.Conn.SetWriteDeadline(time.Now().Add(rolling(c.idleTimeout)))
 		}
 	}
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if err != nil && lostUnanswered(err) {
+		c.readAnswer()
+	}
+	return n, err
+}
+
+// answerTime is what an answer has to be read that came before the member closed the connection.
+const answerTime = 200 * time.Millisecond
+
+// readAnswer is for a member that has closed the connection: net/http closes it as well when it
+// hears so, also where an answer is here that it has not read yet. What has begun is read to its
+// end, as fast as its client takes it.
+func (c *idleConn) readAnswer() {
+	timer := time.NewTimer(answerTime)
+	defer timer.Stop()
+	select {
+	case <-c.unreadable:
+	case <-timer.C:
+		if c.isAnswered() {
+			<-c.unreadable
+		}
+	}
 }
 
 // CloseWrite tells the member that nothing more comes on an upgraded connection, and lets it go on.
