@@ -124,9 +124,9 @@ var (
 	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
 )
 
-// mayBe tells whether an address may be that of name, a host:port; of name's whole host, if that is
-// this one and wide is set: an agent may listen on all of its addresses. One that cannot be found
-// out is taken for it.
+// mayBe tells whether an address, as by embeddedIPv4, may be that of name, a host:port; of name's
+// whole host, if that is this one and wide is set: an agent may listen on all of its addresses. One
+// that cannot be found out is taken for it.
 func mayBe(ctx context.Context, name string, ip netip.Addr, port uint16, wide bool) bool {
 	host, p, err := net.SplitHostPort(name)
 	if n, bad := strconv.ParseUint(p, 10, 16); err != nil || bad != nil || uint16(n) != port {
@@ -140,14 +140,15 @@ func mayBe(ctx context.Context, name string, ip netip.Addr, port uint16, wide bo
 		return true
 	}
 	for _, k := range known {
-		if k = k.Unmap().WithZone(""); k == ip || wide && isThisHost(k) && isThisHost(ip) {
+		k = embeddedIPv4(k.Unmap().WithZone(""))
+		if k == ip || wide && isThisHost(k) && isThisHost(ip) {
 			return true
 		}
 	}
 	return false
 }
 
-// isThisHost tells whether an address is one of this host's.
+// isThisHost tells whether an address, as by embeddedIPv4, is one of this host's.
 func isThisHost(ip netip.Addr) bool {
 	if ip.IsLoopback() || ip.IsUnspecified() {
 		return true
@@ -159,6 +160,6 @@ func isThisHost(ip netip.Addr) bool {
 			return false
 		}
 		at, ok := netip.AddrFromSlice(n.IP)
-		return ok && at.Unmap() == ip
+		return ok && embeddedIPv4(at.Unmap()) == ip
 	})
 }

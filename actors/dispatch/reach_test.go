@@ -229,3 +229,50 @@ func TestConsulsAddressIsKnownHoweverItIsWritten(t *testing.T) {
 		}
 	}
 }
+
+// Nor does it matter in which of the forms that lead to it either side writes an IPv4 address.
+func TestConsulsAddressIsKnownInEachFormOfIPv6(t *testing.T) {
+	forms := []string{"10.0.0.5", "::ffff:10.0.0.5", "64:ff9b::a00:5", "2002:a00:5::1",
+		"::ffff:0:a00:5", "::a00:5"}
+	for _, never := range forms {
+		r := dispatch.Reach{Never: []string{net.JoinHostPort(never, "8500")}}
+		for _, form := range forms {
+			if err := r.Check(t.Context(), "n1:8500", net.JoinHostPort(form, "8500")); err == nil {
+				t.Errorf("Consul at %s is sent to by %s", never, form)
+			}
+		}
+		if err := r.Check(t.Context(), "n1:8500", "10.0.0.6:8500"); err != nil {
+			t.Errorf("beside Consul at %s: %v", never, err)
+		}
+	}
+	for _, other := range []string{"fd00::5", "64:ff9b:1::a00:5"} { // which lead to no known one
+		at := net.JoinHostPort(other, "8500")
+		r := dispatch.Reach{Never: []string{at},
+			Networks: []netip.Prefix{netip.MustParsePrefix("::/0")}}
+		if err := r.Check(t.Context(), at, at); err == nil {
+			t.Errorf("Consul at %s is sent to", other)
+		}
+	}
+}
+
+// So it is with what is another address of Consul's host.
+func TestAnAddressOfThisHostIsKnownInEachFormOfIPv6(t *testing.T) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		n, ok := a.(*net.IPNet)
+		if !ok || n.IP.To4() == nil || !n.IP.IsGlobalUnicast() {
+			continue
+		}
+		b := n.IP.To4()
+		form := fmt.Sprintf("64:ff9b::%x:%x", int(b[0])<<8|int(b[1]), int(b[2])<<8|int(b[3]))
+		for _, c := range [][2]string{{"127.0.0.1", form}, {form, n.IP.String()}} {
+			r := dispatch.Reach{Never: []string{net.JoinHostPort(c[0], "8500")}}
+			if err := r.Check(t.Context(), "n1:8500", net.JoinHostPort(c[1], "8500")); err == nil {
+				t.Errorf("Consul at %s is sent to by %s", c[0], c[1])
+			}
+		}
+	}
+}
