@@ -267,9 +267,10 @@ func (c *client) endReading() {
 	c.setReadDeadline(time.Now())
 }
 
-// setReadDeadline needs c.mu.
+// setReadDeadline needs c.mu. Behind a body that has ended there is none, whoever was about to set
+// it: the server takes it for the client's going.
 func (c *client) setReadDeadline(at time.Time) {
-	if !c.over {
+	if !c.over && (at.IsZero() || !c.bodyEnded.Load()) {
 		_ = c.ctrl.SetReadDeadline(at)
 	}
 }

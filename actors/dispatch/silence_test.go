@@ -245,3 +245,28 @@ func TestAnAnswerIsThatOfItsOwnRequest(t *testing.T) {
 		})
 	}
 }
+
+// endsBody is a client whose body ends while its answer begins.
+type endsBody struct {
+	*deadlines
+	end func()
+}
+
+func (w endsBody) Header() http.Header { w.end(); return w.deadlines.Header() }
+
+// Behind a body that has ended the server listens for the client's going, and takes a deadline for
+// that: whenever the body ends, none is left.
+func TestBehindABodyThatHasEndedThereIsNoDeadline(t *testing.T) {
+	w := &deadlines{ResponseWriter: httptest.NewRecorder()}
+	r := httptest.NewRequest(http.MethodPost, "/a/", io.NopCloser(strings.NewReader("x")))
+	var c interface {
+		http.ResponseWriter
+		io.Reader
+	}
+	c = dispatch.Client(endsBody{w, sync.OnceFunc(func() { _, _ = io.ReadAll(c) })}, r,
+		5*time.Minute, time.Minute)
+	c.WriteHeader(http.StatusOK)
+	if !w.read.IsZero() {
+		t.Errorf("its client counts as gone in %v, whatever is answered", time.Until(w.read))
+	}
+}
