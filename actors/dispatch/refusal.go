@@ -49,6 +49,9 @@ const (
 	ReasonTooLarge = "too-large"    // 413: a broadcast's body
 	ReasonClimbs   = "leaves-item"  // 400: the path leaves the item by ".." elements
 	ReasonVersion  = "http-version" // 505: HTTP/2 without TLS (h2c), as gRPC speaks it
+	// 403: the request is for a name that is not one of --route-host: by coordd's own server before
+	// the dispatcher
+	ReasonHost = "host"
 )
 
 // refusal is an answer of the dispatcher's own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -294,6 +295,18 @@ func (r *route) server() *httpserver.Server {
 	return httpserver.New(httpserver.Config{
 		// it paces its clients itself
 		Handler: r.dispatcher, Hosts: r.hosts, Conns: r.conns, Header: 10 * time.Second,
-		ErrorLog: errorLog(r.log),
+		ErrorLog: errorLog(r.log), Refused: giveReason,
 	})
+}
+
+// serverReasons are those of what the server refuses before the dispatcher sees it.
+var serverReasons = map[int]string{
+	http.StatusForbidden:          dispatch.ReasonHost,
+	http.StatusServiceUnavailable: dispatch.ReasonBusy,
+}
+
+func giveReason(status int, h http.Header) {
+	if reason := serverReasons[status]; reason != "" {
+		h.Set(dispatch.HeaderReason, reason)
+	}
 }

@@ -96,6 +96,10 @@ func TestTheRouteIsAskedOnlyByTheNamesThatItWasGiven(t *testing.T) {
 			if h.ServeHTTP(w, r); w.Code != want {
 				t.Errorf("--route-host %q: %s was answered with %d %s", names, host, w.Code, w.Body)
 			}
+			reason := map[int]string{404: dispatch.ReasonPath, 403: dispatch.ReasonHost}[want]
+			if got := w.Header().Get(dispatch.HeaderReason); got != reason {
+				t.Errorf("%s: the reason is %q, not %q", host, got, reason)
+			}
 		}
 	}
 }

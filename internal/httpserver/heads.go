@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -41,7 +42,10 @@ func (s *Server) Serve(ln net.Listener) error {
 }
 
 // heads are those of all connections of a server.
-type heads struct{ taken atomic.Int64 }
+type heads struct {
+	taken   atomic.Int64
+	refused func(status int, h http.Header) // see Config
+}
 
 type listener struct {
 	net.Listener
@@ -149,7 +153,11 @@ func (c *headConn) fits(read []byte) bool {
 
 // refuse answers in net/http's place, which has no request yet.
 func (c *headConn) refuse(status int, text string) error {
-	_ = lastAnswer(c.Conn, status, "Retry-After: 1\r\n", text)
+	h := http.Header{"Retry-After": {"1"}}
+	c.heads.refused(status, h)
+	var more strings.Builder
+	_ = h.Write(&more) // it fails as the builder does: never
+	_ = lastAnswer(c.Conn, status, more.String(), text)
 	return io.EOF // which net/http does not answer
 }
 

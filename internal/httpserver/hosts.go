@@ -58,6 +58,10 @@ func (h *Hosts) Allow(hostport string) bool {
 
 // Only returns a handler that answers requests for the server and refuses others with 403.
 func (h *Hosts) Only(next http.Handler) http.Handler {
+	return h.only(next, func(int, http.Header) {})
+}
+
+func (h *Hosts) only(next http.Handler, refused func(int, http.Header)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.Allow(r.Host) {
 			next.ServeHTTP(w, r)
@@ -67,6 +71,7 @@ func (h *Hosts) Only(next http.Handler) http.Handler {
 		if len(name) > 100 {
 			name = name[:100]
 		}
+		refused(http.StatusForbidden, w.Header())
 		refuse(w, r, http.StatusForbidden,
 			fmt.Sprintf("this server is not called %s: ask for it by its address, "+
 				"or, if that is one of its names, start it with %s NAME", strconv.Quote(name),

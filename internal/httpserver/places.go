@@ -182,7 +182,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 }
 
 // only answers on a connection beyond the limit what is always answered, and closes it.
-func (p *places) only(next http.Handler, always func(*http.Request) bool) http.Handler {
+func (p *places) only(next http.Handler, always func(*http.Request) bool,
+	refused func(int, http.Header)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(connKey{}).(net.Conn)
 		if c == nil || !p.spare(c) {
@@ -196,6 +197,7 @@ func (p *places) only(next http.Handler, always func(*http.Request) bool) http.H
 			return
 		}
 		w.Header().Set("Retry-After", "1")
+		refused(http.StatusServiceUnavailable, w.Header())
 		refuse(w, r, http.StatusServiceUnavailable, full)
 		p.refused(c)
 	})

@@ -30,6 +30,10 @@ type Config struct {
 	Body time.Duration
 	// Hosts are the names that requests may be for. Nil: any.
 	Hosts *Hosts
+	// Refused adds to the headers of what is refused here: 403 for want of a name, 503 for want of a
+	// place or of room for headers, 431 for too many of them. Nil: nothing. What net/http refuses
+	// by itself it does not see.
+	Refused func(status int, h http.Header)
 	// ConnState is called as http.Server.ConnState is, for connections that got a place.
 	ConnState func(net.Conn, http.ConnState)
 	// TLS is how TLS is spoken, and then HTTP/1.1 only. It needs a certificate. Nil: no TLS.
@@ -54,9 +58,12 @@ func New(c Config) *Server {
 	if c.Idle == 0 {
 		c.Idle = time.Minute
 	}
+	if c.Refused == nil {
+		c.Refused = func(int, http.Header) {}
+	}
 	h := c.Handler
 	if c.Hosts != nil {
-		h = c.Hosts.Only(h)
+		h = c.Hosts.only(h, c.Refused)
 	}
 	s := &Server{Server: &http.Server{
 		ReadHeaderTimeout: c.Header, IdleTimeout: c.Idle, MaxHeaderBytes: HeaderBytes,
@@ -64,7 +71,7 @@ func New(c Config) *Server {
 		ErrorLog:    c.ErrorLog, ConnState: c.ConnState,
 		// Its own answer to OPTIONS * waits for a body for ever.
 		DisableGeneralOptionsHandler: true,
-	}, tls: c.TLS, withoutTLS: c.WithoutTLS}
+	}, heads: heads{refused: c.Refused}, tls: c.TLS, withoutTLS: c.WithoutTLS}
 	if s.tls != nil {
 		s.tls = s.tls.Clone()
 		s.tls.NextProtos = []string{"http/1.1", "http/1.0"}
@@ -72,7 +79,7 @@ func New(c Config) *Server {
 	}
 	if c.Conns > 0 {
 		p := newPlaces(c.Conns, c.ConnState)
-		h = p.only(h, c.Always)
+		h = p.only(h, c.Always, c.Refused)
 		s.ConnState, s.ConnContext = p.hook, withConn
 	}
 	if c.Pace > 0 || c.Body > 0 {
