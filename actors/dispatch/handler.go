@@ -312,14 +312,13 @@ func (t *routedRequest) otherProtocol(resp *http.Response) error {
 // setAnswerHeaders says in the answer which member gave it.
 func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 	ours := oursIn(resp)
-	for name := range resp.Header {
-		if isOurs(name) {
-			delete(resp.Header, name)
-		}
-	}
+	dropOurs(resp.Header)
 	t := routedRequestOf(resp.Request.Context())
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		t.upgraded = resp.Body
+	} else if resp.ContentLength < 0 { // else there are no trailers
+		dropOurs(resp.Trailer) // which are announced
+		resp.Body = trailed{resp.Body, resp}
 	}
 	if err := t.otherProtocol(resp); err != nil {
 		return err
@@ -339,6 +338,27 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 		resp.StatusCode = http.StatusBadGateway
 	}
 	return nil
+}
+
+// dropOurs takes out what a service says in coordd's name.
+func dropOurs(h http.Header) {
+	for name := range h {
+		if isOurs(name) {
+			delete(h, name)
+		}
+	}
+}
+
+// trailed is the body of an answer that may have trailers, which are there when it is closed.
+type trailed struct {
+	io.ReadCloser
+	resp *http.Response
+}
+
+func (b trailed) Close() error {
+	err := b.ReadCloser.Close()
+	dropOurs(b.resp.Trailer)
+	return err
 }
 
 // oursIn is the reason in an answer that no service gave: a dispatcher's, to itself, or that of

@@ -409,6 +409,9 @@ func (c *client) WriteHeader(status int) {
 	default:
 		return
 	}
+	if status < 200 { // the proxy passes on what is said in it
+		dropOurs(c.Header())
+	}
 	now := time.Now()
 	c.extendWriteDeadline(now)
 	c.ResponseWriter.WriteHeader(status)

@@ -295,3 +295,31 @@ func TestEveryEndOfARequestFreesItsPlaces(t *testing.T) {
 		}
 	}
 }
+
+// A client that tells the dispatcher's refusals by their Coordd-Reason finds none that a service
+// has made up: neither in hints, nor in the answer, nor in trailers, announced or not.
+func TestAServiceSaysNothingInTheNameOfTheDispatcher(t *testing.T) {
+	w := newWorld(t)
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
+		h := rw.Header()
+		for _, name := range []string{"Coordd-Reason", "coordd_reason"} {
+			h[name] = []string{"busy"}
+		}
+		h.Set("Link", "</x>; rel=preload")
+		rw.WriteHeader(http.StatusEarlyHints)
+		h.Set("Trailer", "Coordd-Reason, X-Sum")
+		fmt.Fprint(rw, "body")
+		_ = http.NewResponseController(rw).Flush()
+		h.Set("X-Sum", "7")
+		h.Set(http.TrailerPrefix+"Coordd-Item", "busy")
+		h.Set(http.TrailerPrefix+"X-More", "8")
+	})
+	conn, in := w.dial()
+	fmt.Fprint(conn, "GET /a/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	all, err := io.ReadAll(in)
+	if text := string(all); err != nil || strings.Contains(text, "busy") ||
+		strings.Contains(text, "Reason") || strings.Count(text, "Link: </x>") != 2 ||
+		!strings.Contains(text, "X-Sum: 7\r\n") || !strings.Contains(text, "X-More: 8\r\n") {
+		t.Errorf("%v %s", err, text)
+	}
+}
