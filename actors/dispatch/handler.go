@@ -78,6 +78,10 @@ func (d *Dispatcher) serve(c *client, r *http.Request) *refusal {
 		return refuse(http.StatusBadRequest, ReasonClimbs, 0,
 			"the path leaves its item by \"..\" elements: give it without them")
 	}
+	if !prints(upgradeType(r.Header)) { // which the proxy would not pass on
+		return refuse(http.StatusBadRequest, ReasonPath, 0,
+			"an upgrade is to a protocol whose name is ASCII, and this one's is not")
+	}
 	if !d.requests.acquire() {
 		return d.full()
 	}
@@ -293,6 +297,11 @@ func upgradeType(h http.Header) string {
 		}
 	}
 	return ""
+}
+
+// prints tells whether a name is ASCII that prints.
+func prints(name string) bool {
+	return strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
 // otherProtocol refuses a service that goes on in a protocol that nobody asked for.

@@ -29,7 +29,8 @@ const (
 // The reasons of refusals.
 const (
 	ReasonUnknown = "unknown-item" // 404
-	// 404: the path names none; 405: the method is CONNECT; 400: a broadcast is to be upgraded
+	// 404: the path names none; 405: the method is CONNECT; 400: a broadcast is to be upgraded, or
+	// anything to what is no name of a protocol
 	ReasonPath        = "no-item"
 	ReasonNoOwner     = "no-owner"    // 503
 	ReasonMoving      = "moving"      // 503: for longer than the request could wait

@@ -229,3 +229,23 @@ func TestABroadcastDoesNotWaitForAMemberThatGoesOnInAnotherProtocol(t *testing.T
 		t.Errorf("the connection to it has not ended: %v", err)
 	}
 }
+
+// The proxy passes on no protocol whose name is not ASCII that prints: that is the client's fault.
+func TestAnUpgradeToWhatIsNoNameIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.owner("a", "n1", 1, func(http.ResponseWriter, *http.Request) { t.Error("it arrived") })
+	w.table.members = []routing.Member{{ID: "n1", Address: nobody(t)}}
+	for _, name := range []string{"w\u00e9b", "web\tsocket"} {
+		for _, path := range []string{"/a/", "/unknown/", "/*/"} {
+			conn, in := w.dial()
+			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"+
+				"Upgrade: %s\r\n\r\n", path, name)
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			w.refused(answer{resp, string(body)}, 400, dispatch.ReasonPath)
+		}
+	}
+}
