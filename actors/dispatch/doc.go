@@ -39,9 +39,10 @@
 //  5. A slow member delays nobody else: at most Config.PerMember requests are under way to one
 //     member and Config.InFlight in all; one more is refused at once with 503. When all but an
 //     eighth of InFlight, and the places of broadcasts, are under way, one more goes only to a
-//     member that has none yet: so members that hang leave room for one request to each other,
-//     however many hang and whenever they come, with an InFlight of 512 and more, and of 8 for each
-//     member that is asked, and no room for more. Those that wait for a move, or for an answer
+//     member that has less than 8, and when half of that eighth is under way to one that has none:
+//     so members that hang leave room for one request to each other, however many hang and
+//     whenever they come, with an InFlight of 512 and more, and of 16 for each member that is
+//     asked, and after some time no room for more. Those that wait for a move, or for an answer
 //     about an item that nobody has, have places of their own, a quarter of InFlight, and so have
 //     upgraded connections and event streams. The head of an answer may have 64 KiB: beyond that
 //     the answer is 502. Nothing lasts for ever: there is a limit for connecting, for the beginning

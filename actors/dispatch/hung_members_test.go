@@ -232,7 +232,7 @@ func TestARequestThatHasWaitedTakesAPlace(t *testing.T) {
 // not taken yet.
 func TestMembersThatComeAndHangLeaveRoomForRequestsToOthers(t *testing.T) {
 	for _, c := range []struct{ inFlight, hung, broadcasts int }{
-		{512, 7, 64}, {512, 63, 64},
+		{512, 7, 64}, {512, 31, 64},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestMembersThatComeAndHangLeaveRoomForRequestsToOthers(t *testing.T) {
 					if i < 16 {
 						p.ask(id, 257)
 					} else { // more than that it has no room for
-						p.ask(id, 3)
+						p.ask(id, 9)
 					}
 					synctest.Wait()
 				}
@@ -266,33 +266,43 @@ func TestMembersThatComeAndHangLeaveRoomForRequestsToOthers(t *testing.T) {
 	}
 }
 
-// What a member has of broadcasts does not keep it from its one of the last places. It has no more.
-func TestOneOfTheLastPlacesIsForAMemberThatHasNone(t *testing.T) {
+// Of the last places a member has few, and of the last half of those one. What it has of broadcasts
+// does not keep it from its one.
+func TestTheLastPlacesAreForMembersThatHaveFewOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes(t, dispatch.Config{InFlight: 512, PerMember: 64, Timeout: time.Hour})
 		defer p.close()
-		hangs := func(ctx context.Context) { <-ctx.Done() }
-		p.owner("slow", hangs)
-		for i := range 7 {
-			id := fmt.Sprint("hung", i)
-			p.owner(id, hangs)
-			p.ask(id, 64)
+		has := func(id string, want int) {
+			t.Helper()
+			rec := p.ask(id, 1)
+			synctest.Wait()
+			if rec.Code != 503 || !strings.Contains(rec.Body.String(), "members that have none yet") {
+				t.Errorf("one more: %d %s", rec.Code, rec.Body)
+			}
+			if _, to := p.d.InFlight(id); to != want {
+				t.Errorf("%s has %d places, want %d", id, to, want)
+			}
 		}
-		synctest.Wait()
+		member := func(id string, asked int) {
+			p.owner(id, func(ctx context.Context) { <-ctx.Done() })
+			for range asked { // one after the other: those that are refused have a place for a moment
+				p.ask(id, 1)
+				synctest.Wait()
+			}
+		}
+		member("slow", 0)
+		for i := range 6 {
+			member(fmt.Sprint("first", i), 64)
+		}
+		member("few", 8)
+		has("few", 8)
 		for range 30 {
 			p.broadcast(func(int, dispatch.Gathered, string) {})
 		}
 		synctest.Wait()
 		p.ask("slow", 1)
 		synctest.Wait()
-		if _, to := p.d.InFlight("slow"); to != 31 {
-			t.Errorf("it has %d places, want 30 and 1", to)
-		}
-		rec := p.ask("slow", 1)
-		synctest.Wait()
-		if rec.Code != 503 || !strings.Contains(rec.Body.String(), "members that have none yet") {
-			t.Errorf("one more: %d %s", rec.Code, rec.Body)
-		}
+		has("slow", 31)
 	})
 }
 

@@ -65,18 +65,18 @@ type memberLimits struct {
 	broadcasts         map[string]int // of those
 }
 
-// errLast is for a member that has a place already where the last ones are left.
-var errLast = errors.New("few places are left, and they are for members that have none yet, so " +
-	"that these have room")
+// errLast is for a member that has its share already where the last places are left.
+var errLast = errors.New("few places are left, and they are for members that have none yet, or " +
+	"few, so that these have room")
 
-// acquire takes a place; of the last ones if the member has none yet, beside those of broadcasts.
-func (g *memberLimits) acquire(id string, last bool) error {
+// acquire takes a place if the member has less than so many, beside those of broadcasts.
+func (g *memberLimits) acquire(id string, most int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch n := g.used[id]; {
 	case n >= g.max:
 		return fmt.Errorf("there are %d to it, which is the limit for one", n)
-	case last && n > g.broadcasts[id]:
+	case n-g.broadcasts[id] >= most:
 		return errLast
 	}
 	g.used[id]++
@@ -118,29 +118,39 @@ func less(of map[string]int, id string) {
 	}
 }
 
-// sharedPlaces are places that all members share. The first ones are for whoever comes. When those
-// are taken, one of the last ones is for each member that has none. So members that hang take no
-// more of the last ones than one each, whenever they come, and beside the first ones there are as
-// many as members may be: an eighth.
+// few is how many of the last places a member may have, while half of them are left.
+const few = 8
+
+// sharedPlaces are places that all members share. The first ones are for whoever comes. The last
+// ones, an eighth, are for members that have few, and the last half of those for members that have
+// none. So members that hang take no more of that half than one place each, whenever they come.
 type sharedPlaces struct {
 	limit
-	each  memberLimits
-	first int64
+	each         memberLimits
+	first, later int64 // up to so many: for whoever comes, and for members that have few
 }
 
 // newSharedPlaces has most places, each of them for one member at the most, but for those of so
 // many broadcasts, which are at no member. A broadcast also counts at each member that it asks, and
 // half of them may wait for one.
 func newSharedPlaces(most, each, others int) sharedPlaces {
+	first := most - most/8 - min(others, most/8)
 	return sharedPlaces{limit: limit{max: int64(most)},
-		first: int64(most - most/8 - min(others, most/8)),
+		first: int64(first), later: int64(first + most/16),
 		each: memberLimits{max: each, maxBroadcasts: max(1, others/2), used: map[string]int{},
 			broadcasts: map[string]int{}}}
 }
 
 // acquireAt takes a place at a member, for what has one of all. The error says why there is none.
 func (p *sharedPlaces) acquireAt(id string) error {
-	return p.each.acquire(id, p.used.Load() > p.first)
+	most := p.each.max
+	switch used := p.used.Load(); {
+	case used > p.later:
+		most = 1
+	case used > p.first:
+		most = few
+	}
+	return p.each.acquire(id, most)
 }
 
 // memberTurns shares a number of places out evenly among members, so that members which hang leave

@@ -88,13 +88,14 @@ type Config struct {
 	InFlight int
 	// PerMember is the most requests under way to one member, those of broadcasts among them. When
 	// all but an eighth of InFlight, and the places of broadcasts (another eighth, or 64 if that is
-	// less), are under way, one more goes only to a member that has none beside broadcasts.
-	// Default: 256.
+	// less), are under way, one more goes only to a member that has less than 8 beside broadcasts,
+	// and when half of that eighth is under way to one that has none. Default: 256.
 	PerMember int
 	// Streams is the most upgraded connections and event streams at one time, StreamsPerMember
 	// those to one member: they have places of their own and take none from requests. When all but
-	// an eighth of Streams are open, one more goes only to a member that has none. Defaults:
-	// InFlight; 4 times PerMember, or Streams if that is less.
+	// an eighth of Streams are open, one more goes only to a member that has less than 8, and half
+	// of an eighth later to one that has none. Defaults: InFlight; 4 times PerMember, or Streams if
+	// that is less.
 	Streams, StreamsPerMember int
 	// Fanout is the most requests of broadcasts under way at one time: one for each member of each
 	// broadcast. Each member has its share of them, so that those that hang leave room for the
