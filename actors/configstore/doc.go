@@ -34,7 +34,7 @@
 //     outage of Consul. It is replayed in order, once, under rule 6. Without, a crash loses what
 //     was not acknowledged. A write that the disk refused ([ErrLog]) is never applied, unless that
 //     is said to be possible ([ErrUncertain]). A directory that is removed while it runs is made
-//     anew with what waits at the next write.
+//     anew with what waits at the next write, when it stops, and when another process writes here.
 //  8. Queue and log are bounded: [ErrFull]. No call outlasts its context, or the store
 //     ([ErrStopped]). A write that cannot be decided holds up only those behind it, and only in
 //     three cases: Consul does not answer; Consul denies the marker; the log's disk does not accept

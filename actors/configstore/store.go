@@ -301,8 +301,9 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 //   - [ErrLog]: the disk refused the write; it is never applied.
 //   - [ErrLog] with [ErrUncertain]: the disk may hold it; if so, it is sent when the log is opened
 //     again.
-//   - [ErrLog] with the context's error: the log was removed after the write was logged; it will be
-//     applied if the process lives.
+//   - [ErrLog] with the context's error, [ErrTaken] or [ErrStopped]: the log was removed after the
+//     write was logged. It will be applied if the process lives and writes, or if the log can be
+//     made anew when it stops.
 //   - The context's error alone, [ErrTaken], [ErrStopped]: without a log, it may have been applied.
 //   - [ErrUnreachable]: it may have been applied, and is not tried again.
 func (s *Store) Put(ctx context.Context, key string, value []byte) (uint64, error) {
@@ -423,8 +424,8 @@ func (sh *shared) submit(ctx context.Context, s submission) (receipt, error) {
 	case <-t.logged:
 		if gone := sh.openLog.Load().wal.Held(); gone != nil {
 			return r,
-				fmt.Errorf("config key %q: %w: %w: it waits for Consul, and is lost if this "+
-					"process ends before: %w",
+				fmt.Errorf("config key %q: %w: %w: it waits for Consul, and may be lost if "+
+					"this process ends before: %w",
 					ops[0].key, ErrLog, gone, err)
 		}
 		return r,

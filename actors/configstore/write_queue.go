@@ -231,6 +231,12 @@ func (a *writeQueue) append(b *openLog, jobs []*job, records [][]byte) error {
 	return b.wal.Append(records...)
 }
 
+// needed tells whether there are writes in the log that are not over.
+func (b *openLog) needed() bool {
+	return len(b.refusals.unsaved) > 0 ||
+		slices.ContainsFunc(b.queue.jobs, func(j *job) bool { return j.logged })
+}
+
 // errLogNeeded: there are writes in the log.
 var errLogNeeded = errors.New("the log counts on it")
 
@@ -246,8 +252,7 @@ const (
 
 // resetLog does one of them.
 func (a *writeQueue) resetLog(b *openLog, step logReset) error {
-	if len(b.refusals.unsaved) > 0 ||
-		slices.ContainsFunc(b.queue.jobs, func(j *job) bool { return j.logged }) {
+	if b.needed() {
 		return errLogNeeded
 	}
 	a.claimed = claim{known: true, err: ErrStopped}
@@ -364,16 +369,39 @@ func (a *writeQueue) logDone(b *openLog, over record) {
 
 // answerAll answers everyone who waits. What is logged stays in the log.
 func (a *writeQueue) answerAll(b *openLog, why error) {
+	left := fmt.Errorf("%w: %w", why, ErrPending)
+	if err := a.findLog(b); err != nil {
+		left = fmt.Errorf("%w: %w: %w: the write is lost if it is not in Consul when this process "+
+			"ends", why, ErrLog, err)
+	}
 	for _, j := range slices.Clone(b.queue.jobs) {
 		if j.logged {
 			if j.takeReply() { // what becomes of it later is reported elsewhere
-				j.answer(receipt{}, fmt.Errorf("%w: %w", why, ErrPending))
+				j.answer(receipt{}, left)
 			}
 			continue
 		}
 		b.queue.finish(j.seq, nil)
 		j.request.Reply(receipt{}, why)
 	}
+}
+
+// findLog makes a log anew that was removed and that somebody counts on. The error says that it is
+// gone all the same.
+func (a *writeQueue) findLog(b *openLog) error {
+	if !b.needed() {
+		return nil
+	}
+	gone := b.wal.Held()
+	if gone == nil {
+		return nil
+	}
+	if err := b.wal.Rewrite(compactLog(b.first, b.queue, b.refusals)...); err != nil {
+		err = fmt.Errorf("%w; and it cannot be made anew: %w", gone, err)
+		a.log.Error("config-log-failed", "err", err)
+		return err
+	}
+	return nil
 }
 
 func (a *writeQueue) publish(b *openLog) {

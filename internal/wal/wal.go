@@ -59,6 +59,7 @@ type Log struct {
 	lock   *os.File
 	file   *os.File
 	files  atomic.Pointer[openFiles] // the two, for those who do not wait for the disk
+	gone   atomic.Pointer[error]     // when it was closed
 	size   int64
 	synced int64 // of it
 	broken error
@@ -263,12 +264,16 @@ func encodeRecords(b []byte, records [][]byte, synced int64) ([]byte, error) {
 }
 
 // Held tells whether the log is still what is found in its directory; else [ErrGone]. Append asks
-// it itself. It waits for no Append that the disk keeps.
+// it itself. It waits for no Append that the disk keeps. Of a log that was closed it tells how it
+// was then.
 func (l *Log) Held() error {
 	for {
 		p := l.files.Load()
 		if p == nil {
-			return nil // what it held it held when it was closed
+			if gone := l.gone.Load(); gone != nil {
+				return *gone
+			}
+			return nil
 		}
 		if err := l.checkFiles(p); err == nil || l.files.Load() == p {
 			return err
@@ -388,6 +393,11 @@ func (l *Log) Size() int64 {
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if p := l.files.Load(); p != nil {
+		if gone := l.checkFiles(p); gone != nil {
+			l.gone.Store(&gone)
+		}
+	}
 	l.files.Store(nil)
 	var err error
 	if l.file != nil {

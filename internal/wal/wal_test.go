@@ -308,6 +308,22 @@ func TestALogThatWasRemovedOrReplacedTakesNothingUntilItIsMadeAnew(t *testing.T)
 	}
 }
 
+func TestOfAClosedLogItIsToldWhetherItWasThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log.d")
+	l, _ := open(t, dir, wal.Options{})
+	must(t, os.RemoveAll(dir))
+	must(t, l.Close())
+	if err := l.Held(); !errors.Is(err, wal.ErrGone) {
+		t.Errorf("removed before: %v", err)
+	}
+	l, _ = open(t, dir, wal.Options{})
+	must(t, l.Close())
+	must(t, os.RemoveAll(dir))
+	if err := l.Held(); err != nil {
+		t.Errorf("removed since: %v", err)
+	}
+}
+
 func TestALogThatAnotherHasTakenThePlaceOfIsLeftAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log.d")
 	l, _ := open(t, dir, wal.Options{})
