@@ -137,6 +137,18 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 	return err
 }
 
+// leftSent waits until nothing is left in the log of an earlier command: what Consul has before
+// that says nothing.
+func leftSent(ctx context.Context, c *configstore.Store) error {
+	q, err := c.Queue().Wait(ctx, func(q configstore.Queue) bool {
+		return q.Ready && q.Waiting == 0 || q.Err != nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s left in the log: %w", count(c.Queue().Get().Waiting, "write"), err)
+	}
+	return q.Err
+}
+
 var errEarlier = errors.New("an earlier write was refused: see above")
 
 func (a *app) configGet(s *serviceFlags) *cobra.Command {
@@ -224,7 +236,8 @@ func (a *app) configRemove(s *serviceFlags) *cobra.Command {
 		Aliases: []string{"remove", "delete"},
 		Short:   "Delete keys",
 		Long: `Deletes keys. Those that exist are deleted also when others do not; the exit code
-is then 1. With --cas INDEX one key is deleted, and only if its index is that.`,
+is then 1. With --cas INDEX one key is deleted, and only if its index is that. With --config-log
+what earlier commands have left in it is sent first.`,
 		Example: "  coordd config rm limits/rate limits/burst",
 		Args:    atLeast(1, "the keys to delete"),
 	}
@@ -241,6 +254,11 @@ is then 1. With --cas INDEX one key is deleted, and only if its index is that.`,
 		return a.writing(ctx, s, w, func(ctx context.Context, c *configstore.Store) error {
 			if guarded {
 				return c.CompareAndDelete(ctx, keys[0], cas)
+			}
+			if w.log != "" {
+				if err := leftSent(ctx, c); err != nil {
+					return fmt.Errorf("nothing is deleted: %w", err)
+				}
 			}
 			var missing []string
 			for _, key := range keys {
@@ -398,16 +416,7 @@ the exit code is 1. DIR/conflicts has all.`,
 		if w.log == "" {
 			return usage("--config-log is required: it names the log")
 		}
-		return a.writing(ctx, s, w, func(ctx context.Context, c *configstore.Store) error {
-			q, err := c.Queue().Wait(ctx, func(q configstore.Queue) bool {
-				return q.Ready && q.Waiting == 0 || q.Err != nil
-			})
-			if err != nil {
-				left := c.Queue().Get().Waiting
-				return fmt.Errorf("%s left in the log: %w", count(left, "write"), err)
-			}
-			return q.Err
-		})
+		return a.writing(ctx, s, w, leftSent)
 	})
 	w.register(cmd)
 	return cmd

@@ -120,9 +120,15 @@ func leaveWrites(t *testing.T, consul *devconsul.Server, writes int) (dir string
 // replay runs the command, and returns what it says in its standard error.
 func replay(t *testing.T, consul, dir string, more ...string) (said string, code int) {
 	t.Helper()
+	return withLog(t, consul, dir, append([]string{"replay"}, more...)...)
+}
+
+// withLog does so with any command of config that has a log.
+func withLog(t *testing.T, consul, dir string, command ...string) (said string, code int) {
+	t.Helper()
 	var out bytes.Buffer
-	code = run(t.Context(), surroundings{args: append([]string{"config", "replay", "--config-log",
-		dir, "--service", "demo", "--consul", consul}, more...), env: os.LookupEnv,
+	code = run(t.Context(), surroundings{args: append(append([]string{"config"}, command...),
+		"--config-log", dir, "--service", "demo", "--consul", consul), env: os.LookupEnv,
 		in: strings.NewReader(""), out: io.Discard, err: &out})
 	return out.String(), code
 }

@@ -119,11 +119,14 @@ Keys that are not in the file stay as they are. The file is written in transacti
 		if err != nil {
 			return err
 		}
-		if len(ops) == 0 {
+		if len(ops) == 0 && w.log == "" {
 			return a.tellImported(asJSON, 0, "key")
 		}
 		progress, finish := a.progress(len(ops), "keys")
 		err = a.writing(ctx, s, w, func(ctx context.Context, c *configstore.Store) error {
+			if len(ops) == 0 {
+				return leftSent(ctx, c)
+			}
 			done := 0
 			for _, txn := range inTransactions(ops, configstore.Check) {
 				if _, err := c.Txn(ctx, txn...); err != nil {
