@@ -295,9 +295,6 @@ func (c *configSite) delete(w http.ResponseWriter, r *http.Request, p params) {
 	var err error
 	if p.any() {
 		_, err = c.ifAt(ctx, key, p.conditions, func(at uint64) (uint64, error) {
-			if at == 0 {
-				return 0, nil // deleted already
-			}
 			return 0, c.store.CompareAndDelete(ctx, key, at)
 		})
 	} else {
@@ -307,14 +304,13 @@ func (c *configSite) delete(w http.ResponseWriter, r *http.Request, p params) {
 }
 
 // ifAt writes if conditions hold. They are looked at in what Consul has, and the write is for just
-// that: if the key has changed meanwhile, they are looked at anew.
+// that, also where it changes nothing: a write that waits comes before it. If the key has changed
+// meanwhile, they are looked at anew.
 func (c *configSite) ifAt(ctx context.Context, key string, p conditions,
 	write func(at uint64) (uint64, error)) (uint64, error) {
 	if p.match == nil && p.none.star {
-		// Refused at once by what is there, and by nothing else.
-		if index, err := write(0); err != nil || index != 0 {
-			return index, err
-		}
+		// Refused by what is there, or by what an earlier write makes, and by nothing else.
+		return write(0)
 	}
 	if p.none == nil && len(p.match.tags) == 1 {
 		if at, err := strconv.ParseUint(strings.Trim(p.match.tags[0], `"`), 10, 64); err == nil &&
