@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -230,6 +231,14 @@ func (r *rig) conflicted(s *host, value string) {
 	})
 }
 
+// unkept is how many refused writes are said not to be in the file, and why if there are any.
+func (h *host) unkept() int {
+	h.rig.t.Helper()
+	q := h.Queue().Get()
+	h.rig.expect(fmt.Sprintf("of %d there is a reason", q.Unkept), q.UnkeptErr != nil, q.Unkept > 0)
+	return q.Unkept
+}
+
 func TestARefusedWriteIsKeptInTheLogUntilItIsInTheFile(t *testing.T) {
 	dir := t.TempDir()
 	conflicts := filepath.Join(dir, "conflicts")
@@ -248,16 +257,19 @@ func TestARefusedWriteIsKeptInTheLogUntilItIsInTheFile(t *testing.T) {
 		s.put("k", "0")
 		r.conflicted(s, "1")
 		r.expect("refused", s.Queue().Get().Refused, 1)
+		r.expect("not in the file", s.unkept(), 1)
 		s.put("other", "1") // the marker is past it
 		s.kill()
 
 		s = r.start(logged(dir)).ready()
 		s.put("other", "2")
 		r.conflicted(s, "2")
+		r.expect("not in the file, of both processes", s.unkept(), 2)
 		must(t, os.Remove(conflicts))
 		// by a machine that died
 		must(t, os.WriteFile(conflicts, []byte(`{"torn":`), 0o600))
 		time.Sleep(time.Minute)
+		r.expect("not in the file that can be written to", s.unkept(), 0)
 		for _, value := range []string{"1", "2"} {
 			if n := strings.Count(kept(),
 				base64.StdEncoding.EncodeToString([]byte(value))); n != 1 {

@@ -17,6 +17,7 @@ type refusals struct {
 	file    string // empty: there is no log
 	sync    func(*os.File) error
 	unsaved []unsavedRefusal
+	failed  error // why they are
 	recent  []Conflict
 	total   int
 }

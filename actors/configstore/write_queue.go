@@ -17,11 +17,10 @@ import (
 // the callers.
 type writeQueue struct {
 	*shared
-	claimed    claim
-	number     uint64           // of the last claim that had one
-	retry      <-chan time.Time // when refused writes are saved again; nil: all are saved
-	saveFailed bool             // a failure to save them was logged
-	logFailed  bool             // a failure of the write log was logged
+	claimed   claim
+	number    uint64           // of the last claim that had one
+	retry     <-chan time.Time // when refused writes are saved again; nil: all are saved
+	logFailed bool             // a failure of the write log was logged
 }
 
 // Queue says what waits to be written.
@@ -36,6 +35,10 @@ type Queue struct {
 	// them; Refused is how many there were since the start.
 	Conflicts []Conflict
 	Refused   int
+	// Unkept is how many refused writes are not in the file "conflicts" yet, and so stay in the
+	// log: the newest of them. UnkeptErr says why; nil: it was not tried yet.
+	Unkept    int
+	UnkeptErr error
 	// Ready: writes are taken in. When they are not, Err says why; nil: Consul has not answered
 	// yet.
 	Ready bool
@@ -318,6 +321,10 @@ const saveRetry = 5 * time.Second
 // until its value is in the file.
 func (a *writeQueue) saveRefusals(b *openLog) {
 	a.retry = nil
+	kept := b.refusals.file
+	if b.refusals.failed != nil {
+		kept = "the log, until " + kept + " takes it"
+	}
 	for i := range b.refusals.unsaved {
 		u := &b.refusals.unsaved[i]
 		if u.reported {
@@ -328,20 +335,18 @@ func (a *writeQueue) saveRefusals(b *openLog) {
 		a.log.Error("config-write-refused", "write", u.job.seq, "key", u.job.ops[0].key, "keys",
 			len(u.job.ops), "taken", u.job.taken, "err", u.why,
 			"do", "compare it with what Consul has, and write it again if it is still wanted",
-			"kept_in", b.refusals.file)
+			"kept_in", kept)
 	}
 	for len(b.refusals.unsaved) > 0 {
-		u := b.refusals.unsaved[0]
-		if err := b.refusals.save(&u); err != nil {
-			if !a.saveFailed {
-				a.log.Error("config-write-not-kept", "write", u.job.seq, "err", err, "do",
-					"see to the disk: the write stays in the log until the file takes it")
+		u, failed := b.refusals.unsaved[0], b.refusals.failed != nil
+		if b.refusals.failed = b.refusals.save(&u); b.refusals.failed != nil {
+			if !failed {
+				a.log.Error("config-write-not-kept", "write", u.job.seq, "err", b.refusals.failed,
+					"do", "see to the disk: the write stays in the log until the file takes it")
 			}
-			a.saveFailed = true
 			a.retry = time.After(saveRetry)
 			return
 		}
-		a.saveFailed = false
 		b.refusals.unsaved = b.refusals.unsaved[1:]
 		a.logDone(b, record{Done: u.job.seq})
 	}
@@ -407,6 +412,7 @@ func (a *writeQueue) findLog(b *openLog) error {
 func (a *writeQueue) publish(b *openLog) {
 	q := Queue{Waiting: len(b.queue.jobs), Bytes: b.queue.bytes,
 		Conflicts: slices.Clone(b.refusals.recent), Refused: b.refusals.total,
+		Unkept: len(b.refusals.unsaved), UnkeptErr: b.refusals.failed,
 		Ready: a.claimed.known &&
 			a.claimed.err == nil, Err: a.claimed.err}
 	for _, j := range b.queue.jobs {

@@ -121,20 +121,37 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 		err = plain(err)
 	}
 	q := c.Queue().Get()
-	for _, refused := range q.Conflicts {
-		fmt.Fprintf(a.lines,
-			"coordd config: an earlier write in %s was refused, and is kept in its file "+
-				"conflicts: %s\n",
-			w.log, printable.Line(refused.Error))
-	}
-	if more := q.Refused - len(q.Conflicts); more > 0 {
-		fmt.Fprintf(a.lines, "coordd config: of the writes in %s %d more were refused, and are "+
-			"kept in that file\n", w.log, more)
+	for _, line := range refusedLines(q, w.log) {
+		fmt.Fprintln(a.lines, line)
 	}
 	if q.Refused > 0 {
 		err = errors.Join(err, errEarlier)
 	}
 	return err
+}
+
+// refusedLines says what was refused of the writes that an earlier command has left in a log.
+func refusedLines(q configstore.Queue, log string) (lines []string) {
+	say := func(format string, args ...any) {
+		lines = append(lines, "coordd config: "+printable.Line(fmt.Sprintf(format, args...)))
+	}
+	kept := len(q.Conflicts) - q.Unkept // of those that are named, the first ones
+	for i, refused := range q.Conflicts {
+		where := "is kept in its file conflicts"
+		if i >= kept {
+			where = fmt.Sprintf("stays in the log, as its file conflicts does not take it (%v)",
+				q.UnkeptErr)
+		}
+		say("an earlier write in %s was refused, and %s: %s", log, where, refused.Error)
+	}
+	unkept := max(0, -kept)
+	if more := q.Refused - len(q.Conflicts) - unkept; more > 0 {
+		say("of the writes in %s %d more were refused, and are kept in that file", log, more)
+	}
+	if unkept > 0 {
+		say("of the writes in %s %d more were refused, and stay in the log as well", log, unkept)
+	}
+	return lines
 }
 
 // leftSent waits until nothing is left in the log of an earlier command: what Consul has before
@@ -408,7 +425,8 @@ func (a *app) configReplay(s *serviceFlags) *cobra.Command {
 		Long: `Sends the writes that are left in a log (--config-log DIR) to Consul, in order, and
 ends when none is left. Those that were refused, because someone else has changed their keys
 meanwhile or because Consul has denied them for a minute, are named, the newest 20 of them, and
-the exit code is 1. DIR/conflicts has all.`,
+the exit code is 1. DIR/conflicts has all; while the disk does not take it they stay in the log,
+and that is said.`,
 		Example: "  coordd config replay --config-log /var/lib/coordd/config",
 		Args:    noArguments,
 	}

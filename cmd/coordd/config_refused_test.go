@@ -26,18 +26,8 @@ import (
 // written what it was to write.
 func TestAReplayTellsOfEveryWriteThatWasRefused(t *testing.T) {
 	const writes = 47
-	consul := devconsul.New(devconsul.Config{})
-	defer consul.Close()
-	dir := leaveWrites(t, consul, writes)
-	for i := range writes {
-		if _, err := consul.Client().KV().Put(&api.KVPair{
-			Key: fmt.Sprint("service/demo/config_data/k", i)}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	server := httptest.NewServer(consul)
-	defer server.Close()
-	said, code := replay(t, server.URL, dir)
+	url, dir := conflictingWrites(t, writes)
+	said, code := replay(t, url, dir)
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
@@ -47,6 +37,51 @@ func TestAReplayTellsOfEveryWriteThatWasRefused(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(said)
+	}
+}
+
+const (
+	keptInFile = "is kept in its file conflicts"
+	staysInLog = "stays in the log, as its file conflicts does not take it"
+)
+
+func TestAReplayTellsWhichRefusedWritesTheDiskDidNotTake(t *testing.T) {
+	url, dir := conflictingWrites(t, 2)
+	conflicts := filepath.Join(dir, "conflicts")
+	must(t, os.Mkdir(conflicts, 0o700)) // as good as a full disk
+	for range 2 {
+		said, code := replay(t, url, dir)
+		if code != 1 || strings.Count(said, staysInLog) != 2 || strings.Contains(said, keptInFile) {
+			t.Errorf("exit code %d: %s", code, said)
+		}
+	}
+	must(t, os.Remove(conflicts))
+	said, code := replay(t, url, dir)
+	if code != 1 || strings.Count(said, keptInFile) != 2 || strings.Contains(said, staysInLog) {
+		t.Errorf("when there is room, exit code %d: %s", code, said)
+	}
+	if said, code := replay(t, url, dir); code != 0 {
+		t.Errorf("when all are kept, exit code %d: %s", code, said)
+	}
+}
+
+func TestOfManyRefusedWritesTheNewestAreThoseThatTheDiskDidNotTake(t *testing.T) {
+	for unkept, want := range map[int]struct{ kept, stays, moreKept, moreStay int }{
+		0: {20, 0, 27, 0}, 1: {19, 1, 27, 0}, 20: {0, 20, 27, 0}, 22: {0, 20, 25, 2},
+		47: {0, 20, 0, 27}} {
+		said := strings.Join(refusedLines(configstore.Queue{
+			Conflicts: make([]configstore.Conflict, 20), Refused: 47, Unkept: unkept,
+			UnkeptErr: errors.New("no space")}, "dir"), "\n")
+		ok := strings.Count(said, keptInFile) == want.kept &&
+			strings.Count(said, staysInLog) == want.stays
+		for what, n := range map[string]int{"are kept in that file": want.moreKept,
+			"stay in the log as well": want.moreStay} {
+			ok = ok && strings.Contains(said, what) == (n > 0) && (n == 0 || strings.Contains(said,
+				fmt.Sprintf("of the writes in dir %d more were refused, and %s", n, what)))
+		}
+		if !ok {
+			t.Errorf("%d are not kept: %s", unkept, said)
+		}
 	}
 }
 
@@ -117,6 +152,23 @@ func leaveWrites(t *testing.T, consul *devconsul.Server, writes int) (dir string
 	return dir
 }
 
+// conflictingWrites is a log with writes, and a Consul in which others have written their keys.
+func conflictingWrites(t *testing.T, writes int) (url, dir string) {
+	t.Helper()
+	consul := devconsul.New(devconsul.Config{})
+	t.Cleanup(consul.Close)
+	dir = leaveWrites(t, consul, writes)
+	for i := range writes {
+		if _, err := consul.Client().KV().Put(&api.KVPair{
+			Key: fmt.Sprint("service/demo/config_data/k", i)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(consul)
+	t.Cleanup(server.Close)
+	return server.URL, dir
+}
+
 // replay runs the command, and returns what it says in its standard error.
 func replay(t *testing.T, consul, dir string, more ...string) (said string, code int) {
 	t.Helper()
@@ -134,17 +186,7 @@ func withLog(t *testing.T, consul, dir string, command ...string) (said string, 
 }
 
 func TestASignalEndsAReplayWhoseErrorsNobodyReads(t *testing.T) {
-	consul := devconsul.New(devconsul.Config{})
-	defer consul.Close()
-	dir := leaveWrites(t, consul, 2)
-	for i := range 2 {
-		if _, err := consul.Client().KV().Put(&api.KVPair{
-			Key: fmt.Sprint("service/demo/config_data/k", i)}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	server := httptest.NewServer(consul)
-	defer server.Close()
+	url, dir := conflictingWrites(t, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	errs := &unreadPipe{begun: make(chan struct{}), closed: make(chan struct{})}
@@ -154,7 +196,7 @@ func TestASignalEndsAReplayWhoseErrorsNobodyReads(t *testing.T) {
 		cancel()
 	}()
 	endsByASignal(t, ctx, surroundings{args: []string{"config", "replay", "--config-log", dir,
-		"--service", "demo", "--consul", server.URL}, env: os.LookupEnv,
+		"--service", "demo", "--consul", url}, env: os.LookupEnv,
 		in: strings.NewReader(""), out: io.Discard, err: errs})
 }
 
