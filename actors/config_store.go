@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/messages"
@@ -11,8 +12,8 @@ import (
 // newConfigStore is this member's config store. It writes under the member's id, so it lets nothing
 // be written before the member is registered: of two processes with one id it is the registered
 // one's.
-func newConfigStore(c Config, log *slog.Logger, membership messages.Reader[messages.Membership]) (
-	*configstore.Store, error) {
+func newConfigStore(c Config, log *slog.Logger, membership messages.Reader[messages.Membership],
+	session messages.Reader[messages.Session]) (*configstore.Store, error) {
 	if c.Backend != BackendConsul {
 		return configstore.None(), nil
 	}
@@ -28,12 +29,7 @@ func newConfigStore(c Config, log *slog.Logger, membership messages.Reader[messa
 			}
 			return Unknown
 		},
-		Admit: func(ctx context.Context) error {
-			_, err := membership.Wait(ctx, func(m messages.Membership) bool {
-				return m.Phase == messages.Registered || m.Phase == messages.Leaving
-			})
-			return err
-		},
+		Admit: func(ctx context.Context) error { return awaitRegistered(ctx, membership, session) },
 		Term: func() uint64 {
 			if m := membership.Get(); m.Phase == messages.Registered {
 				return m.Index
@@ -41,4 +37,23 @@ func newConfigStore(c Config, log *slog.Logger, membership messages.Reader[messa
 			return 0
 		},
 	})
+}
+
+// awaitRegistered waits until the member is registered by a session that it may count on. While it
+// is cut off the session may be over, and a successor registered: it hears of that later.
+func awaitRegistered(ctx context.Context, membership messages.Reader[messages.Membership],
+	session messages.Reader[messages.Session]) error {
+	members, sessions := membership.Subscribe(), session.Subscribe()
+	for {
+		m, s := members.Take(), sessions.Take()
+		if m.In(s.ID) && s.Holds(time.Now(), 0) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-members.Changed():
+		case <-sessions.Changed():
+		}
+	}
 }

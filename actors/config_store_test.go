@@ -1,7 +1,9 @@
 package actors_test
 
 import (
+	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,8 @@ import (
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/coordd/coordd/messages"
 )
 
 func TestACleanStopOfAMemberLeavesItsConfigurationAndNoMarker(t *testing.T) {
@@ -71,5 +75,41 @@ func TestAMemberCollectsTheMarkersOfCommandsThatWereKilledOnItsHost(t *testing.T
 				t.Errorf("%s is there: %v, want %v (%v)", key, found, stays, err)
 			}
 		}
+	})
+}
+
+// It was cut off before it had claimed the marker, and hears of nothing else at first when that is
+// over.
+func TestAMemberWhoseSessionIsOverTakesNoMarkerFromItsSuccessor(t *testing.T) {
+	run(t, func(c *cluster) {
+		backed := func(cfg *actors.Config) { cfg.Backend = actors.BackendConsul }
+		put := func(m *member, value string) {
+			c.t.Helper()
+			ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
+			defer cancel()
+			if _, err := m.c.ConfigStore().Put(ctx, "k", []byte(value)); err != nil {
+				c.t.Errorf("value %s: %v", value, err)
+			}
+		}
+		consul, lost := c.consul.RoundTripper(), transport.Fail(transport.ErrReset)
+		c.way = transport.When(consul, transport.TxnWith("config_log/"), lost)
+		first := c.start("n1", backed)
+		c.await("the first is registered", time.Minute, func() bool {
+			return first.c.Membership().Get().Phase == messages.Registered
+		})
+		first.net.Cut(transport.ErrReset)
+		c.way = nil
+		next := c.start("n1", backed)
+		put(next, "1")
+		time.Sleep(10 * time.Second) // the TTL: what the first one holds is over for it as well
+		first.net.Via(transport.When(lost, func(r *http.Request) bool {
+			return strings.Contains(r.URL.Path+transport.Txn(r), "/config_")
+		}, consul.RoundTrip))
+		first.net.Cut(nil)
+		time.Sleep(time.Minute)
+		put(next, "2")
+		first.cancel()
+		<-first.done
+		put(next, "3")
 	})
 }

@@ -137,6 +137,11 @@ func (a *consulWriter) tryClaim(ctx context.Context) error {
 	if a.marker.taken && !a.mayTake(old) {
 		return a.takenOver(old)
 	}
+	// Whoever is admitted now was so when the marker was read. A successor that claims it later moves
+	// it, and this claim is refused.
+	if err := a.Admit(ctx); err != nil {
+		return err
+	}
 	if old.Claim == 0 && a.begun() != 0 { // its marker was claimed: this is none, or a new one
 		a.lose()
 	}

@@ -62,8 +62,9 @@ type Config struct {
 	MaxAge time.Duration
 	// ReadOnly: no writes, no marker, and the key root is not made.
 	ReadOnly bool
-	// Admit is waited for before the first write: a member lets nothing be written before it is
-	// registered. Default: at once.
+	// Admit is waited for before the first write, and whenever the writing is about to be taken: a
+	// member lets nothing be written before it is registered, nor takes the writing from a
+	// successor when that is over. Default: at once.
 	Admit func(context.Context) error
 	// Term is the index at which this process was admitted last, 0 while it is not admitted. If
 	// another process has taken the writing over, this one takes it back once it has been admitted
