@@ -35,8 +35,8 @@ const (
 	flagKernel  = 0x20_0000
 )
 
-// Read reads the stat of a process, pid being its id or "self", or of a thread: "PID/task/ID". An error of the file is that of
-// os.ReadFile.
+// Read reads the stat of a process, pid being its id or "self", or of a thread: "PID/task/ID". An
+// error of the file is that of os.ReadFile.
 func Read(pid string) (Stat, error) {
 	data, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
