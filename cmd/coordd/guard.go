@@ -62,9 +62,11 @@ const guardSlack = 10 * time.Second
 
 // guardChild is the actor that keeps the guard process up, by run, which is guard.Run. Put it
 // before all that runs commands, so that it is stopped when they have ended. Its gate opens when
-// the guard process is ready: then it is known whether commands of a predecessor are left.
+// the guard process is ready: then it is known whether commands of a predecessor are left. It is
+// not waited for longer than 3 s: what it gives up after 45 s would have to wait for its next Run.
 func guardChild(run func(context.Context) error, stopTimeout time.Duration) supervisor.Child {
 	return supervisor.Child{Name: "guard", Gate: true, StopTimeout: stopTimeout + guardSlack,
+		Backoff: supervisor.Exponential(100*time.Millisecond, 2*time.Second),
 		Run: func(ctx context.Context) error {
 			return guardEnd(run(ctx))
 		}}

@@ -133,6 +133,9 @@ func loopback(address string) bool {
 // checkPublished refuses an address that cannot be one. A bare host is allowed: requests cannot be
 // sent there.
 func checkPublished(address string) error {
+	if strings.Contains(address, "/") { // a URL
+		return usage("--address %q: give host:port, or only a host", address)
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		if !strings.Contains(address, ":") && canBeReached(address) || net.ParseIP(address) != nil {

@@ -17,6 +17,13 @@ const SweepLimit = sweepLimit
 // StuckAfter has Run give up after that time, for tests.
 func (g *Guard) StuckAfter(d time.Duration) { g.stuckAfter = d }
 
+// Lack is for how long no guard process has worked.
+func (g *Guard) Lack() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lack.sum
+}
+
 // Undying has SIGKILL do to the guard process what it does to one that the kernel does not let end:
 // it runs nothing of its own any more, and is there.
 func (g *Guard) Undying() {

@@ -306,6 +306,9 @@ func TestAGuardProcessThatStartsAfterManyThatDidNotIsNoReasonToGiveUp(t *testing
 			t.Fatal(err)
 		}
 	}
+	if lack := f.g.Lack(); lack > 0 {
+		t.Errorf("%v count against the next one, and nothing waits", lack)
+	}
 	must(t, os.WriteFile(able, nil, 0o600))
 	f.g.StuckAfter(time.Minute)
 	ctx, stop := context.WithCancel(t.Context())

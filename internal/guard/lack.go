@@ -45,11 +45,15 @@ func (g *Guard) lacks(counts bool) time.Duration {
 }
 
 // lacksTooLong does the same, and tells whether to give up: a command waits, and somebody else may
-// be able to run it.
+// be able to run it. While none waits nobody is kept from anything, so the time begins anew: the
+// next guard process may be about to start well.
 func (g *Guard) lacksTooLong() bool {
 	long := g.lacks(true) > g.stuckAfter
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.waiting == 0 {
+		g.lack.sum = 0
+	}
 	return long && g.waiting > 0
 }
 

@@ -44,7 +44,8 @@ func seesItself() error {
 }
 
 // HidesProcesses tells whether /proc keeps other users' processes, and those of this user that are
-// not to be dumped, from this process: it is mounted with hidepid, and this user is not exempt.
+// not to be dumped, from this process: it is mounted with hidepid, and this user is not exempt. It
+// looks at process 1 only, so it does not notice where that is this user's.
 func HidesProcesses() bool {
 	_, err := readStat(1)
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)
