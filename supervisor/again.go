@@ -12,9 +12,10 @@ import (
 // on. It counts as no failure. Where a group is being restarted the child takes part in that.
 //
 // Restart returns nil when the new incarnation has started. When ctx or the child's StopTimeout is
-// over before, the error is a *StuckError; the child is then restarted when it has ended. Where it
-// does not run, and ctx is over before its turn to start has come, the error is that of ctx alone;
-// it is started all the same. Others: ErrUnknown, ErrStopped.
+// over before, the error is a *StuckError; the child is then restarted when it has ended, unless it
+// is restarted with its group, which gives up when it comes to one that hangs. Where it does not
+// run, and ctx is over before its turn to start has come, the error is that of ctx alone; it is
+// started all the same. Others: ErrUnknown, ErrStopped.
 func (g *Group) Restart(ctx context.Context, name string) error {
 	if r := runOf(ctx); r != nil && r.c.l == g.l && r.c.def.Name == name {
 		return fmt.Errorf("supervisor: %s cannot wait for its own end: return", r.c.path)
@@ -76,6 +77,12 @@ func (m restartMsg) apply(l *loop) {
 	case c.remove:
 		m.reply <- fmt.Errorf("%w: %s is being removed", ErrUnknown, c.path)
 		return
+	}
+	if c.lingers && l.tree.Strategy != OneForOne && (c.isDue() || c.state == StateBackoff) {
+		if err := c.stuck(); err != nil { // the group's restart goes before that by hand
+			m.reply <- err
+			return
+		}
 	}
 	own := c.mine()
 	own.restarters, own.again = append(own.restarters, m.reply), true

@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -90,6 +91,86 @@ func TestWhoWaitsForTheRestartOfWhatDoesNotRunIsToldNothingOfAStop(t *testing.T)
 					!strings.Contains(err.Error(), "waits for its turn") {
 					t.Errorf("got %v", err)
 				}
+				r.mustEnd(t)
+			})
+		})
+	}
+}
+
+// Else what comes after its gate would be started without it.
+func TestARestartByHandTakesNothingThatHangsOutOfTheRestartOfItsGroup(t *testing.T) {
+	for _, which := range []string{"a tree in its backoff", "others still stop", "behind a gate"} {
+		t.Run(which, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				letGo := make(chan struct{})
+				var j journal
+				a, x := newActor(new(journal), "a"), newActor(&j, "x")
+				g := hanging("g", letGo)
+				run := g.Run
+				g.Gate, g.Run = true, func(ctx context.Context) error {
+					supervisor.Ready(ctx)
+					return run(ctx)
+				}
+				before := supervisor.Child{Name: "before", Run: slowToStop}
+				last := a.child()
+				switch which {
+				case "a tree in its backoff":
+					g = treeOf("g", hanging("hangs", letGo), a.child())
+					g.Gate, g.Backoff, g.Tree.MaxRestarts = true, every(time.Minute),
+						supervisor.NoRestarts
+					last = newActor(new(journal), "last").child()
+				case "behind a gate":
+					starts := 0
+					before.Gate, before.Run = true, func(ctx context.Context) error {
+						if starts++; starts == 2 {
+							time.Sleep(30 * time.Second)
+						}
+						supervisor.Ready(ctx)
+						<-ctx.Done()
+						return nil
+					}
+				}
+				r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll,
+					Children: []supervisor.Child{before, g, x.child(), last}})
+				a.now(boom)
+				time.Sleep(3 * time.Second) // what hangs was abandoned after 2 s
+				stuckOf(t, r.Restart(t.Context(), "root/g"))
+				time.Sleep(2 * time.Minute)
+				close(letGo)
+				err := r.end()
+				var esc *supervisor.EscalationError
+				if !errors.As(err, &esc) || !strings.Contains(esc.Reason, "still running") {
+					t.Errorf("Run returned %v", err)
+				}
+				want(t, j.take(), "+x", "-x")
+			})
+		})
+	}
+}
+
+func TestARestartByHandOfWhatHasEndedUntoldKeepsTheOrderOfItsGroup(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gate %v", gate), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var j journal
+				office, ended, told := endsUntold()
+				office.Gate = gate
+				a, x := newActor(new(journal), "a"), newActor(&j, "x")
+				first := a.child()
+				first.Backoff = every(time.Minute)
+				r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll,
+					Children: []supervisor.Child{first, office, x.child()}})
+				a.now(boom)
+				time.Sleep(10 * time.Second)
+				want(t, j.take(), "+x", "-x")
+				ended()
+				answer := asked(func() error { return r.Restart(t.Context(), "root/office") })
+				time.Sleep(time.Minute) // the group's start is due
+				none(t, answer)
+				want(t, j.take())
+				told()
+				given(t, answer, nil)
+				want(t, j.take(), "+x")
 				r.mustEnd(t)
 			})
 		})

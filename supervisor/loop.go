@@ -255,7 +255,7 @@ func (l *loop) startOn() bool {
 		if c.isDue() && !l.start(c, time.Now()) {
 			return false
 		}
-		if c.isDue() {
+		if c.isDue() || c.extra().again && c.lingers && c.stuck() == nil {
 			return true // when the end of the one before is told
 		}
 		comes := c.alive() || c.state == StateBackoff || c.extra().again && !c.remove
