@@ -85,6 +85,9 @@ func answered(ctx context.Context, verb string, c *child, reply <-chan error) er
 			return fmt.Errorf("%w: %w", err, &StuckError{Children: []Stuck{s}})
 		}
 	}
+	if verb == "stop" {
+		return <-reply // it has ended just now
+	}
 	return fmt.Errorf("%w: nothing of it runs, it waits for its turn", err)
 }
 
