@@ -378,6 +378,7 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			err := sup.Run(ctx)
+			synctest.Wait() // Run waits for no context.AfterFunc, of which the witness has some
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			most := stopAfter + whole
