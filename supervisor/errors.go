@@ -25,7 +25,8 @@ var (
 	ErrDoNotRestart = errors.New("supervisor: the child need not be restarted")
 	// ErrTerminate is returned, plain or wrapped, by a child whose end is that of
 	// all: the whole tree is stopped in order, up to the root, and Run returns nil.
-	// With WithCause, it returns this error. Use Escalate for what has failed.
+	// With WithCause, it returns this error, if nothing else had asked before. Use
+	// Escalate for what has failed.
 	ErrTerminate = errors.New("supervisor: the tree is to be stopped")
 	// ErrReturned is the cause when a Permanent child returned nil although
 	// nobody had asked it to stop.
