@@ -97,7 +97,8 @@ type Child struct {
 	// is ready when all of its children have started and its gated ones are ready.
 	// A gated child that is done (nil, Transient or Temporary) opens its gate; a
 	// Temporary one that fails, or is stopped with its group, before it was ready
-	// escalates, because nothing could ever open it.
+	// escalates, because nothing could ever open it: one that was restarted by hand
+	// and fails does when its group is started again.
 	Gate bool
 
 	// StopTimeout is how long the child may take to stop after its context ended;

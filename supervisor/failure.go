@@ -112,6 +112,14 @@ func (l *loop) settle(c *child, s State) {
 // gateStaysClosed is why a supervisor gives up whose group was stopped too early.
 const gateStaysClosed = "a gated temporary child was stopped before it was ready"
 
+// gateFailed is why one does that whose order comes to a gate that nothing could ever open.
+const gateFailed = "a gated temporary child failed before it was ready"
+
+// failed means that a child has failed for good, also where something of it lingers.
+func (c *child) failed() bool {
+	return c.state == StateFailed || c.state == StateStuck && c.extra().after == StateFailed
+}
+
 // rejoin readies a child that was stopped with its group for the group's start.
 func (l *loop) rejoin(c *child, cause Cause) {
 	switch {
@@ -147,7 +155,6 @@ func (l *loop) joinSweep(c *child, cause Cause) {
 // retire is for a child that is not restarted.
 func (l *loop) retire(c *child, cause Cause) {
 	failed := cause.Kind.failed()
-	blocked := failed && c.def.Gate && !c.ready && l.next == c
 	if failed {
 		l.logFailure(cause, "restart", "none")
 	}
@@ -165,9 +172,6 @@ func (l *loop) retire(c *child, cause Cause) {
 		l.drop(c)
 	}
 	l.endedForGood(c, cause)
-	if blocked && !l.stopping {
-		l.escalate("a gated temporary child failed before it was ready", false, cause)
-	}
 }
 
 // fail restarts a child after its backoff, with those that its strategy names,

@@ -258,9 +258,14 @@ func (l *loop) startOn() bool {
 		if c.isDue() || c.extra().again && c.lingers && c.stuck() == nil {
 			return true // when the end of the one before is told
 		}
-		comes := c.alive() || c.state == StateBackoff || c.extra().again && !c.remove
-		if c.def.Gate && !c.ready && comes {
-			return true
+		if c.def.Gate && !c.ready {
+			if c.alive() || c.state == StateBackoff || c.extra().again && !c.remove {
+				return true
+			}
+			if c.failed() && !c.remove { // a temporary one: only who restarts it could open it
+				l.escalate(gateFailed, false, *c.extras.last)
+				return false
+			}
 		}
 		l.next = c.next
 	}
