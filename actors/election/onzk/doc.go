@@ -51,7 +51,8 @@
 //
 // Where the election's node is something else's, as by a wrong root, whoever stands or gives an
 // order is refused with election.ErrInvalid, and nothing is written: it has data or nodes below it,
-// and no record of an election, no identity and no term. An empty node that somebody made is taken.
+// and no record of an election, no identity, no term and no candidate. An empty node that somebody
+// made is taken.
 //
 // The leadership is a node of its own and not the first place in the queue, because with priorities
 // and hand-overs the first in the queue is not always the one to lead, and because a candidate's

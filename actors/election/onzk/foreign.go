@@ -34,13 +34,8 @@ func (b *backend) checkOwn() error {
 		if err != nil {
 			return err
 		}
-		foreign := len(below) > 0
-		if isField(child) { // an election may be called so
-			if foreign, err = b.isElection(b.path(child), below); err != nil {
-				return err
-			}
-		}
-		if foreign {
+		// An election may be called as a field is.
+		if areElections(below) || len(below) > 0 && !isField(child) {
 			return b.foreign(b.path(child))
 		}
 	}
@@ -59,16 +54,11 @@ func (b *backend) foreign(path string) error {
 		"below, or remove that node by hand", election.ErrInvalid, path)
 }
 
-// isElection tells whether the node with these children is an election's.
-func (b *backend) isElection(path string, children []string) (bool, error) {
-	if len(children) == 0 || slices.Contains(children, termNode) {
-		return len(children) > 0, nil
-	}
-	data, _, err := b.conn.zk.Get(path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return false, nil
-	}
-	return err == nil && slices.Contains(children, identity(data)), err
+// areElections tells whether these children of a node show that it is an election's.
+func areElections(children []string) bool {
+	return slices.ContainsFunc(children, func(child string) bool {
+		return child == termNode || strings.HasPrefix(child, identityPrefix) || isCandidate(child)
+	})
 }
 
 // childrenOf returns the children of a node; none if there is no such node. Whoever made it may
@@ -94,10 +84,7 @@ func (b *backend) childrenOf(path string) ([]string, error) {
 // election, whose Root is this election's node.
 func (b *backend) checkField(node string) error {
 	children, err := b.childrenOf(b.path(node))
-	if err != nil {
-		return err
-	}
-	if other, err := b.isElection(b.path(node), children); err != nil || !other {
+	if err != nil || !areElections(children) {
 		return err
 	}
 	return b.foreign(b.path(node))
@@ -128,20 +115,18 @@ func (b *backend) checkPlace() error {
 
 // checkElection returns an error if the election's node, which has that data, is something else's:
 // who joins it, or gives it an order, would write and remove what is there. An election has a
-// record in its node, or an identity or a term below. One whose node was made by hand, and that
-// nobody has led yet, may have none, but nothing else either.
+// record in its node, or an identity, a term or a candidate below. One whose node was made by hand,
+// and that nobody has stood for, may have none, but nothing else either.
 func (b *backend) checkElection(data []byte) error {
 	if isRecord(data) {
 		return nil
 	}
 	children, err := b.childrenOf(b.base)
-	if err != nil || slices.ContainsFunc(children, func(child string) bool {
-		return child == termNode || strings.HasPrefix(child, identityPrefix)
-	}) {
+	if err != nil || areElections(children) {
 		return err
 	}
 	for _, child := range children {
-		if !isCandidate(child) && !strings.HasPrefix(child, probePrefix) {
+		if !strings.HasPrefix(child, probePrefix) {
 			return b.foreign(b.path(child))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,20 +64,28 @@ func TestNobodyStandsOnTheNodeOfAnotherProgram(t *testing.T) {
 	}
 }
 
+// ghost is the name of a candidate's node.
+var ghost = "_c_" + strings.Repeat("f", 32) + "-p7-n0000000000"
+
 func sameData(a, b devzookeeper.Node) bool { return string(a.Data) == string(b.Data) }
 
-// The node of an election was made by hand, and nobody may write its data. So it never gets an
-// identity. Candidates stand for it all the same, one beside the others.
+// unwritable makes the node of an election by hand, whose data nobody may write who connects the
+// way that is returned. So it never gets an identity.
+func (s *embedded) unwritable() onzk.Config {
+	base := onzk.DefaultRoot
+	for _, path := range []string{"/coordd", base, base + "/demo"} {
+		s.zoo.Write(path, nil)
+	}
+	server := &denying{Way: s.zoo.Way(devzookeeper.Weather{})}
+	identities := "/demo/_e_"
+	server.path.Store(&identities)
+	return onzk.Config{Dial: server.Dial}
+}
+
+// Candidates stand for such an election all the same, one beside the others.
 func TestAnElectionWhoseNodeNobodyMayWriteIsHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
-		base := onzk.DefaultRoot
-		for _, path := range []string{"/coordd", base, base + "/demo"} {
-			s.zoo.Write(path, nil)
-		}
-		server := &denying{Way: s.zoo.Way(devzookeeper.Weather{})}
-		identities := "/demo/_e_"
-		server.path.Store(&identities)
-		conn := s.connect(onzk.Config{Dial: server.Dial})
+		conn := s.connect(s.unwritable())
 		defer conn.Close()
 		var standing []election.Backend
 		for _, id := range []string{"a", "b"} { // both before anybody leads
@@ -93,5 +102,50 @@ func TestAnElectionWhoseNodeNobodyMayWriteIsHeld(t *testing.T) {
 		}
 		becomes(t, c, election.Leading)
 		electiontest.Resign(c)
+	})
+}
+
+// A stranger removes the term of such an election. Its candidates show that it is one.
+func TestATermThatWasRemovedIsMadeAgainBesideCandidates(t *testing.T) {
+	for _, what := range []string{"resigns", "comes back"} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				conn := s.connect(s.unwritable())
+				defer conn.Close()
+				a := s.nominate(conn, "a")
+				becomes(t, a, election.Leading)
+				b := s.nominate(conn, "b")
+				becomes(t, b, election.Following)
+				s.zoo.Remove(onzk.DefaultRoot + "/demo/term")
+				time.Sleep(time.Second)
+				if what == "resigns" {
+					a.Resign()
+					becomes(t, b, election.Leading)
+				} else {
+					s.zoo.Stop()
+					becomes(t, a, election.Uncertain)
+					s.zoo.Start()
+					becomes(t, a, election.Leading)
+				}
+				electiontest.Resign(a, b)
+			})
+		})
+	}
+}
+
+// Nor is an election removed of which nothing else is left, by who stands for the one around.
+func TestCandidatesShowThatTheNodeBelowIsAnElection(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		for _, path := range []string{"", "/db", "/db/term", "/db/yield", "/db/yield/" + ghost} {
+			s.zoo.Write("/team"+path, nil)
+		}
+		before := s.zoo.Nodes("/team")
+		m := &team{t: t, s: s}
+		defer m.leave()
+		x, _ := m.stands("/team", "db", "x")
+		refused(t, x)
+		if after := s.zoo.Nodes("/team"); !maps.EqualFunc(before, after, sameData) {
+			t.Errorf("there were %v, and now there are %v", before, after)
+		}
 	})
 }

@@ -257,9 +257,7 @@ func (b *backend) deleteChildren(path string) error {
 	if err != nil {
 		return err
 	}
-	if other, err := b.isElection(path, children); err != nil {
-		return err
-	} else if other {
+	if areElections(children) {
 		return b.foreign(path)
 	}
 	for _, child := range children {
