@@ -93,6 +93,12 @@ func (b *backend) mayStand(me candidacy) (bool, error) {
 	case !b.conn.dialer.gaveUp(me.session):
 		return false, nil
 	}
+	return b.hasNodes(me)
+}
+
+// hasNodes tells whether a candidate has its node, or the leader's. Its own first: without it, it
+// leads no more later on.
+func (b *backend) hasNodes(me candidacy) (bool, error) {
 	for _, node := range []string{me.node, leaderNode} {
 		exists, stat, err := b.conn.zk.Exists(b.path(node))
 		if err != nil {
@@ -151,7 +157,8 @@ func (b *backend) remove(me candidacy, place bool) error {
 
 // leaveOps returns that transaction. The condition on the term refuses it if somebody else has led
 // since, however late it arrives. The condition on the candidate's node refuses it in another
-// election of the name, whose nodes may have the same versions.
+// election of the name, whose nodes may have the same versions. Where the election's node is
+// another program's by now, there is nothing of the candidate's.
 //
 // What a leader's own take has written is not read again, unless a try has shown that it was
 // written since.
@@ -160,6 +167,11 @@ func (b *backend) leaveOps(me candidacy, place, unread bool) (ops []any, err err
 		return b.opsOf(me, true, place, true, me.termVersion, 0), nil
 	}
 	holder, term, err := b.term()
+	if errors.Is(err, election.ErrInvalid) || errors.Is(err, zk.ErrNoAuth) {
+		if has, failed := b.hasNodes(me); !has && failed == nil {
+			return nil, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
