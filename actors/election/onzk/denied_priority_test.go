@@ -2,6 +2,9 @@ package onzk_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,4 +65,40 @@ func TestAllWhoAreDeniedToLeadMakeWayForOneWhoIsNot(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Its priority counts again in its next place after it has led.
+func TestThePriorityOfOneThatMadeWayCountsAgainAfterItHasLed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		server := &denying{Way: s.zoo.Way(devzookeeper.Weather{})}
+		conn := s.connect(onzk.Config{Dial: server.Dial})
+		defer conn.Close()
+		base := onzk.DefaultRoot + "/demo"
+		stands := func(priority string) {
+			t.Helper()
+			var nodes []string
+			for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(time.Second / 10) {
+				nodes = slices.Collect(maps.Keys(s.zoo.Nodes(base)))
+				if slices.ContainsFunc(nodes, func(node string) bool {
+					return strings.Contains(node, "-p"+priority+"-n")
+				}) {
+					return
+				}
+			}
+			t.Errorf("no place has the priority %s: %v", priority, nodes)
+		}
+		leader := "/demo/leader"
+		server.path.Store(&leader)
+		e := s.stand(conn, election.Config{Priority: 10, Name: "denied"})
+		stands("-2147483648")
+		server.path.Store(nil)
+		becomes(t, e, election.Leading)
+		for node := range s.zoo.Nodes(base) {
+			if strings.HasPrefix(node, "_c_") {
+				s.zoo.Remove(base + "/" + node)
+			}
+		}
+		stands("10")
+		electiontest.Resign(e)
+	})
 }

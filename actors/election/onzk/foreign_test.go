@@ -69,6 +69,26 @@ var ghost = "_c_" + strings.Repeat("f", 32) + "-p7-n0000000000"
 
 func sameData(a, b devzookeeper.Node) bool { return string(a.Data) == string(b.Data) }
 
+// A node is an election's by any one of its signs, also if its data is no record; and an empty node
+// is taken, though the probe of one that gives it an identity is in it.
+func TestANodeIsAnElectionsByAnyOfItsSigns(t *testing.T) {
+	for child, data := range map[string]string{"_e_before": "?", "term": "?", ghost: "?",
+		"_p_now": ""} {
+		t.Run(child, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				for _, path := range []string{"/team", "/team/db", "/team/db/" + child} {
+					s.zoo.Write(path, nil)
+				}
+				s.zoo.Write("/team/db", []byte(data))
+				m := &team{t: t, s: s}
+				defer m.leave()
+				e, _ := m.stands("/team", "db", "a")
+				becomes(t, e, election.Leading)
+			})
+		})
+	}
+}
+
 // unwritable makes the node of an election by hand, whose data nobody may write who connects the
 // way that is returned. So it never gets an identity.
 func (s *embedded) unwritable() onzk.Config {
