@@ -37,10 +37,20 @@ func (d *Dispatcher) Broadcasts() int {
 
 // DialWith has dial make the connections to members; nil: this one is refused.
 func (d *Dispatcher) DialWith(dial func(address string) net.Conn) {
+	d.DialOrFailWith(func(address string) (net.Conn, error) {
+		if conn := dial(address); conn != nil {
+			return conn, nil
+		}
+		return nil, syscall.ECONNREFUSED
+	})
+}
+
+// DialOrFailWith is DialWith, and the dial says what it fails with.
+func (d *Dispatcher) DialOrFailWith(dial func(address string) (net.Conn, error)) {
 	d.transport.DialContext = func(_ context.Context, _, address string) (net.Conn, error) {
-		conn := dial(address)
-		if conn == nil {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		conn, err := dial(address)
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 		}
 		return newIdleConn(conn, d.cfg.Idle, d.cfg.Timeout), nil
 	}

@@ -55,14 +55,15 @@ func (t *replayBody) sourceError() error {
 	return t.err
 }
 
-// awaited tells whether the client is waited for to send more.
+// awaited tells whether the last attempt has sent all that the client has, and the client is waited
+// for to send more. It may be as well for an earlier attempt: while the last one is connected.
 func (t *replayBody) awaited() bool {
 	if t == nil {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.reading
+	return t.reading && t.reader != nil && t.reader.waits
 }
 
 // close is for the end of the request. After the end of its handler a body must not be read: a read
@@ -172,9 +173,10 @@ var (
 
 // replayReader is what one attempt sends.
 type replayReader struct {
-	body *replayBody
-	at   int64
-	err  error // it has ended
+	body  *replayBody
+	at    int64
+	waits bool  // for the client; or did so when it ended
+	err   error // it has ended
 }
 
 func (p *replayReader) Read(b []byte) (int, error) {
@@ -192,6 +194,7 @@ func (p *replayReader) Read(b []byte) (int, error) {
 		case p.at < end:
 			n := copy(b, t.kept[p.at-t.from:])
 			p.at += int64(n)
+			p.waits = false
 			return n, nil
 		case t.err != nil:
 			return 0, t.err
@@ -200,6 +203,7 @@ func (p *replayReader) Read(b []byte) (int, error) {
 			t.reading = true
 			go t.readOn()
 		}
+		p.waits = true
 		t.changed.Wait()
 	}
 }

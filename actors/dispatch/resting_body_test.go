@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,6 +110,77 @@ func TestARestingBodyIsSentAgainFromWhereItsClientGoesOn(t *testing.T) {
 			fmt.Fprintf(w, "%s %s", body, at)
 		})
 	})
+}
+
+// What the next attempt comes to is not its client's fault, which rests within the read that the
+// attempt before has begun.
+func TestWhatTheNextAttemptComesToIsNotTheFaultOfAClientThatRests(t *testing.T) {
+	timesOut := func(*pipes) (net.Conn, error) {
+		time.Sleep(2 * time.Second)
+		return nil, os.ErrDeadlineExceeded
+	}
+	for name, c := range map[string]struct {
+		next   func(*pipes) (net.Conn, error)
+		status int
+		says   string
+	}{
+		"its host does not answer": {timesOut, http.StatusBadGateway, "cannot be connected to"},
+		"its host does not answer, and its item is moved": {func(p *pipes) (net.Conn, error) {
+			p.table.set("a", routing.Location{Member: "n2", Address: "n2:80", Token: 2})
+			return timesOut(p)
+		}, http.StatusOK, "bodymore"},
+		"it takes nothing": {func(p *pipes) (net.Conn, error) {
+			near, far := net.Pipe()
+			p.conns.Go(func() {
+				<-p.ctx.Done()
+				_ = far.Close()
+			})
+			return near, nil
+		}, http.StatusGatewayTimeout, "did not answer in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPipes(t, dispatch.Config{Timeout: 5 * time.Second})
+				defer p.close()
+				p.table.set("a", routing.Location{Member: "n1", Address: "n1:80", Token: 1})
+				dials := 0
+				p.d.DialOrFailWith(func(address string) (net.Conn, error) {
+					if dials++; dials > 1 && address == "n1:80" {
+						return c.next(p)
+					}
+					near, far := net.Pipe()
+					p.conns.Go(func() {
+						defer far.Close()
+						r, err := http.ReadRequest(bufio.NewReader(far))
+						if err != nil {
+							return
+						}
+						if address == "n1:80" { // and dies
+							_, _ = io.ReadFull(r.Body, make([]byte, 4))
+							time.Sleep(time.Second)
+							return
+						}
+						body, _ := io.ReadAll(r.Body)
+						fmt.Fprintf(far, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s",
+							len(body), body)
+					})
+					return near, nil
+				})
+				status := 0
+				text, _, _ := restingClient(func(r *http.Request) (string, error) {
+					rec := httptest.NewRecorder()
+					r.ContentLength = -1 // as it is at its server
+					p.d.ServeHTTP(rec, r)
+					_ = r.Body.Close() // as its server does
+					status = rec.Code
+					return rec.Body.String(), nil
+				}, "7", 20*time.Second)
+				if status != c.status || !strings.Contains(text, c.says) {
+					t.Errorf("%d %s", status, text)
+				}
+			})
+		})
+	}
 }
 
 // What has begun to answer has got the request: it is not sent again.
