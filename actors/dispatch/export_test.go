@@ -68,6 +68,14 @@ type ReplayBody struct{ *replayBody }
 func NewReplayBody(src io.Reader) ReplayBody { return ReplayBody{newReplayBody(src)} }
 func (t ReplayBody) Reader() io.ReadCloser   { return t.newReader() }
 func (t ReplayBody) Close(stop func())       { t.close(stop) }
+func (t ReplayBody) Replayable() bool        { return t.replayable() }
+
+// OnClosedConn has it sent on a connection to a member that has just been closed.
+func (t ReplayBody) OnClosedConn(conn net.Conn) {
+	i := newIdleConn(conn, time.Minute, time.Minute)
+	_ = i.Close()
+	i.begin(t.taken())
+}
 
 // Check tells whether a connection to target may be made to what it resolved to.
 func (r *Reach) Check(ctx context.Context, target, resolved string) error {

@@ -48,10 +48,16 @@ func newIdleConn(c net.Conn, most, taking time.Duration) *idleConn {
 func rolling(most time.Duration) time.Duration { return most + most/8 }
 
 // begin is for a request that is about to be written, and for what its body is read from, which
-// ends with the connection. It returns which request that is.
+// ends with the connection, also if that has ended. It returns which request that is.
 func (c *idleConn) begin(body *replayReader) uint64 {
 	c.body.Store(body)
-	return c.begun.Add(1)
+	n := c.begun.Add(1)
+	select {
+	case <-c.unreadable:
+		c.endBody()
+	default: // whoever closes it ends what is stored by now
+	}
+	return n
 }
 
 // Close ends the body as well. Or net/http, which waits for whoever sends that, would tell nobody
@@ -59,10 +65,14 @@ func (c *idleConn) begin(body *replayReader) uint64 {
 func (c *idleConn) Close() error {
 	err := c.Conn.Close()
 	c.readsNoMore(nil)
+	c.endBody()
+	return err
+}
+
+func (c *idleConn) endBody() {
 	if body := c.body.Swap(nil); body != nil {
 		body.end(c.lost())
 	}
-	return err
 }
 
 func (c *idleConn) readsNoMore(why error) {
@@ -164,14 +174,6 @@ func (c *idleConn) readAnswer() {
 
 // CloseWrite tells the member that nothing more comes on an upgraded connection, and lets it go on.
 func (c *idleConn) CloseWrite() error { return closeWrite(c.Conn) }
-
-// closeWrite ends one direction of a connection; both, where it knows no halves.
-func closeWrite(c net.Conn) error {
-	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return c.Close()
-}
 
 // deadline is when a connection's next byte has to be through. It is not moved for every byte.
 type deadline struct{ at time.Time }
@@ -304,43 +306,6 @@ func (c *client) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		taker.sent = buf.Reader
 	}
 	return taker, bufio.NewReadWriter(bufio.NewReader(taker), bufio.NewWriter(taker)), nil
-}
-
-// upgradedClient is the client's side of an upgraded connection. What is written has to be taken in
-// time. How long the client may be silent is for the member's side to say, as long as that has one.
-type upgradedClient struct {
-	net.Conn
-	// what is buffered in it has come right behind the request; nil: nothing has
-	sent                      *bufio.Reader
-	writeTimeout, idleTimeout time.Duration
-	alone                     atomic.Bool // the member sends nothing more
-}
-
-func (c *upgradedClient) Write(p []byte) (int, error) {
-	_ = c.SetWriteDeadline(time.Now().Add(c.writeTimeout))
-	return c.Conn.Write(p)
-}
-
-func (c *upgradedClient) Read(p []byte) (int, error) {
-	if c.sent != nil && c.sent.Buffered() > 0 {
-		return c.sent.Read(p) // of the buffer alone
-	}
-	if c.alone.Load() {
-		c.extendReadDeadline()
-	}
-	return c.Conn.Read(p)
-}
-
-func (c *upgradedClient) extendReadDeadline() {
-	_ = c.SetReadDeadline(time.Now().Add(c.idleTimeout))
-}
-
-// CloseWrite tells the client that nothing more comes, and lets it go on for as long as it says
-// something: the member's side, which may have gone, has nothing more to hear.
-func (c *upgradedClient) CloseWrite() error {
-	c.alone.Store(true)
-	c.extendReadDeadline() // also for the read that is under way
-	return closeWrite(c.Conn)
 }
 
 // Unwrap is for http.ResponseController.

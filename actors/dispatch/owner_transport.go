@@ -214,7 +214,7 @@ func (d *Dispatcher) send(r *http.Request, body *replayBody) (resp *http.Respons
 		&httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 			sent = true
 			if conn, _ = got.Conn.(*idleConn); conn != nil {
-				begun = conn.begin(body.last())
+				begun = conn.begin(body.taken())
 			}
 		}})))
 	if err == nil && conn != nil {

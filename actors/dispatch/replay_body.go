@@ -124,13 +124,18 @@ func (t *replayBody) newReader() *replayReader {
 	return t.reader
 }
 
-// last is the last reader; nil: there is none.
-func (t *replayBody) last() *replayReader {
+// taken is the last reader, for a connection that begins to send it; nil: there is none. When a
+// connection ends that net/http has just taken, it gives the next one the same reader, if nothing
+// has read it: so that has not ended.
+func (t *replayBody) taken() *replayReader {
 	if t == nil {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.reader != nil && !t.reader.read {
+		t.reader.err = nil
+	}
 	return t.reader
 }
 
@@ -175,6 +180,7 @@ var (
 type replayReader struct {
 	body  *replayBody
 	at    int64
+	read  bool  // a Read has begun
 	waits bool  // for the client; or did so when it ended
 	err   error // it has ended
 }
@@ -183,6 +189,7 @@ func (p *replayReader) Read(b []byte) (int, error) {
 	t := p.body
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	p.read = true
 	for {
 		switch end := t.from + int64(len(t.kept)); {
 		case p.err != nil:
