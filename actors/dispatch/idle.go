@@ -71,7 +71,7 @@ func (c *idleConn) Close() error {
 
 func (c *idleConn) endBody() {
 	if body := c.body.Swap(nil); body != nil {
-		body.end(c.lost())
+		body.endWith(c.lost())
 	}
 }
 

@@ -35,10 +35,12 @@ func newReplayBody(src io.Reader) *replayBody {
 	return t
 }
 
-// replayable tells whether all that was read so far is at hand.
+// replayable ends the last reader, and tells whether all that was read so far is at hand: for the
+// next one it stays so, whatever comes of the client until then.
 func (t *replayBody) replayable() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.reader.end(errUnwanted)
 	return t.from == 0
 }
 
@@ -147,9 +149,9 @@ func (t *replayBody) readOn() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reading, t.err = false, err
-	// a reader that is not here yet needs what is before it
+	// a reader that is not here yet needs what is before it, and so does one that is still to come
 	end := t.from + int64(len(t.kept))
-	if end+int64(n) > replayBytes && t.reader.at == end {
+	if end+int64(n) > replayBytes && t.reader.at == end && t.reader.err == nil {
 		if t.from == 0 {
 			t.kept = nil // the last piece needs less room
 		}
@@ -215,10 +217,15 @@ func (p *replayReader) Read(b []byte) (int, error) {
 	}
 }
 
-// end ends it with an error, also a Read that waits for the client.
-func (p *replayReader) end(err error) {
+// endWith ends it with an error, also a Read that waits for the client.
+func (p *replayReader) endWith(err error) {
 	p.body.mu.Lock()
 	defer p.body.mu.Unlock()
+	p.end(err)
+}
+
+// end is endWith for who has the body's mu.
+func (p *replayReader) end(err error) {
 	if p.err == nil {
 		p.err = err
 		p.body.changed.Broadcast()
@@ -227,6 +234,6 @@ func (p *replayReader) end(err error) {
 
 // Close does not wait for a read that is under way.
 func (p *replayReader) Close() error {
-	p.end(errUnwanted)
+	p.endWith(errUnwanted)
 	return nil
 }

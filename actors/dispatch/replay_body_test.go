@@ -117,3 +117,44 @@ func TestARequestOnAClosedConnectionDoesNotWaitForItsClient(t *testing.T) {
 		}
 	})
 }
+
+// What is said to be at hand stays so, whatever comes of the client until the next attempt begins.
+func TestABodyThatCanBeSentAgainStaysSoUntilItIs(t *testing.T) {
+	const first, more = dispatch.ReplayBytes - 4<<10, 8 << 10
+	for name, end := range map[string]func(io.Closer){
+		"the attempt before has ended": func(p io.Closer) { _ = p.Close() },
+		"it ends later":                func(io.Closer) {}, // as where the service has said 421
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src, client := io.Pipe()
+				body := dispatch.NewReplayBody(src)
+				p := body.Reader()
+				go func() {
+					for _, n := range []int{first, more, more} {
+						time.Sleep(time.Second)
+						_, _ = client.Write(make([]byte, n))
+					}
+					_ = client.Close()
+				}()
+				if _, err := io.ReadFull(p, make([]byte, first)); err != nil {
+					t.Fatal(err)
+				}
+				go func() { _, _ = p.Read(make([]byte, 1)) }()
+				synctest.Wait()
+				end(p)
+				if !body.Replayable() {
+					t.Fatal("it is not at hand")
+				}
+				time.Sleep(1500 * time.Millisecond)
+				all, err := io.ReadAll(body.Reader())
+				if err != nil || len(all) != first+2*more {
+					t.Errorf("the next one gets %d bytes of it: %v", len(all), err)
+				}
+				if body.Replayable() {
+					t.Error("all of it is kept")
+				}
+			})
+		})
+	}
+}
