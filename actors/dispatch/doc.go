@@ -33,9 +33,9 @@
 //     the server stops, its time is over) its client is told at once, also while it rests within
 //     its body.
 //  4. Bodies are streamed both ways as they come, an answer also before the body has ended, and
-//     also where the service closes the connection right behind it; protocols can be upgraded
-//     (WebSocket), with the Host that the client asked for; and a client that goes away ends its
-//     request at the service.
+//     also where the service closes the connection right behind it, as far as TCP has brought it
+//     when the reset comes; protocols can be upgraded (WebSocket), with the Host that the client
+//     asked for; and a client that goes away ends its request at the service.
 //  5. A slow member delays nobody else: at most Config.PerMember requests are under way to one
 //     member and Config.InFlight in all; one more is refused at once with 503. When all but an
 //     eighth of InFlight, and the places of broadcasts, are under way, one more goes only to a
