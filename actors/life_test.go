@@ -181,7 +181,7 @@ func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
 			return successor.c.Membership().Get().Phase == messages.Registered
 		})
 		session := successor.c.Session().Get().ID
-		successor.net.Cut(errors.New("killed"))
+		successor.net.Cut(errKilled)
 		successor.cancel()
 		<-successor.done
 		delete(c.members, "n4")
