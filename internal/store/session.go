@@ -229,15 +229,29 @@ func (s *Store) SessionInfo(ctx context.Context, id string) (o SessionOptions, e
 
 // sessionInfo looks for a session. To those without a token Consul does not say that it leaves a
 // session out because it may not be read. So one of others is over only where that which this
-// process keeps is shown: the rules may name nodes, but as a rule they are the same for all.
+// process keeps is shown: the rules may name nodes, but as a rule they are the same for all. Both
+// are asked for at the same moment, so that a take-over waits for one answer.
 func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duration) (
 	o SessionOptions, exists bool, err error) {
-	o, exists, err = s.lookUpSession(ctx, id, timeout)
 	own := s.own.Load()
-	if err != nil || exists || own == nil || strings.EqualFold(*own, id) {
+	if own == nil || strings.EqualFold(*own, id) {
+		return s.lookUpSession(ctx, id, timeout)
+	}
+	// Once the other one is seen to live nobody waits for this answer. That it was cut off then
+	// tells nothing of Consul.
+	beside, cancel := context.WithCancel(WithOutcomes(ctx, func(time.Duration, bool) {}))
+	defer cancel()
+	shown, answered := false, make(chan error, 1)
+	go func() {
+		answered <- s.Contain("session info "+*own, func() (err error) {
+			_, shown, err = s.lookUpSession(beside, *own, timeout)
+			return err
+		})
+	}()
+	if o, exists, err = s.lookUpSession(ctx, id, timeout); err != nil || exists {
 		return o, exists, err
 	}
-	if _, shown, err := s.lookUpSession(ctx, *own, timeout); err != nil || shown {
+	if err := <-answered; err != nil || shown {
 		return o, false, err
 	}
 	return o, false, &callError{kind: ErrDenied, op: "session info " + id,

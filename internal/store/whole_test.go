@@ -81,6 +81,43 @@ func TestWhatComesJustAfterAnEmptyListIsInIt(t *testing.T) {
 	}
 }
 
+// Whoever takes over waits for one answer, and about one that lives not for that about its own.
+func TestASessionIsLookedForBesideItsOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, all *store.Store) {
+		const answer = 200 * time.Millisecond
+		own := ""
+		slow := transport.Slow(consul.RoundTripper(), func() time.Duration { return answer })
+		aboutOwn, silent := func(r *http.Request) bool {
+			return own != "" && strings.HasSuffix(r.URL.Path, own)
+		}, atomic.Bool{}
+		s := over(t, transport.When(slow, func(r *http.Request) bool {
+			return silent.Load() && aboutOwn(r)
+		}, transport.Hang))
+		r := store.Renewal{Store: s, Every: store.DefaultTTL / 3, Log: slog.New(slog.DiscardHandler),
+			Session: store.SessionOptions{Name: "own", TTL: store.DefaultTTL}}
+		id, _, err := r.Ask(t.Context(), "")
+		must(t, err)
+		own = id
+		look := func(id string, want bool) {
+			t.Helper()
+			began := time.Now()
+			exists, err := s.SessionExists(t.Context(), id)
+			if took := time.Since(began); exists != want || err != nil || took != answer {
+				t.Errorf("it exists: %v, error %v, after %v; want %v after %v", exists, err, took,
+					want, answer)
+			}
+		}
+		other := session(t, all)
+		silent.Store(true)
+		look(other, true)
+		silent.Store(false)
+		look(other, true)
+		look(own, true)
+		must(t, all.DestroySession(t.Context(), other))
+		look(other, false)
+	})
+}
+
 // Without a token Consul shows no session that may not be read, and does not say so.
 func TestASessionIsNotOverBecauseItMayNotBeRead(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, all *store.Store) {

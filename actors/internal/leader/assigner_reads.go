@@ -14,7 +14,17 @@ import (
 // readAll reads the whole assignments tree: once per epoch, never watched.
 func (a *Assigner) readAll(ctx context.Context) error {
 	acks := a.acks.Get().Items // as they were before the read
-	entries, _, err := a.Store.List(ctx, a.Keys.Assignments(), store.Consistent)
+	var entries []store.Entry
+	err := unanswered("reading what is assigned")
+	notes := notesRead{err: unanswered("reading where work has failed")}
+	// Side by side: where no work has failed the list of the notes is empty, and takes two answers.
+	together(2, func(i int) {
+		if i == 0 {
+			entries, _, err = a.Store.List(ctx, a.Keys.Assignments(), store.Consistent)
+		} else {
+			notes = a.readNotes(ctx)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -23,7 +33,7 @@ func (a *Assigner) readAll(ctx context.Context) error {
 	}
 	a.assigned.load(a.Keys, entries, &a.odd)
 	a.events.still(a.assigned)
-	if err := a.readNotes(ctx); err != nil {
+	if err := a.takeNotes(ctx, notes); err != nil {
 		return err
 	}
 	clear(a.readAt)

@@ -14,15 +14,31 @@ import (
 // What the leader reads about work that fails. Nobody's work waits for it: where it cannot be read
 // the leader goes on with what it knows, and tries again.
 
-// readNotes reads where work has failed, once in each epoch. Where that fails and Consul answers
-// other questions it is tried for some seconds, and then again while the leader leads.
-func (a *Assigner) readNotes(ctx context.Context) error {
-	began := time.Now()
-	if began.Before(a.unreadNotes.until) {
-		return nil // what is known already stands
+// notesRead is what came of reading where work has failed.
+type notesRead struct {
+	began   time.Time
+	late    bool // it is not due: what is known already stands
+	entries []store.Entry
+	err     error
+}
+
+// readNotes reads where work has failed, once in each epoch, unless that is put off. It may be
+// called beside another read: it changes nothing of the assigner.
+func (a *Assigner) readNotes(ctx context.Context) (r notesRead) {
+	r.began = time.Now()
+	if r.late = r.began.Before(a.unreadNotes.until); !r.late {
+		r.entries, _, r.err = a.Store.List(ctx, a.Keys.Quarantines(), store.Consistent)
 	}
-	entries, _, err := a.Store.List(ctx, a.Keys.Quarantines(), store.Consistent)
+	return r
+}
+
+// takeNotes takes in what was read. Where the read has failed and Consul answers other questions it
+// is tried for some seconds, and then again while the leader leads.
+func (a *Assigner) takeNotes(ctx context.Context, r notesRead) error {
+	began, err := r.began, r.err
 	switch {
+	case r.late:
+		return nil
 	case errors.Is(err, store.ErrDenied):
 		a.odd.Skip(store.Entry{Key: a.Keys.Quarantines()}, err.Error())
 		a.unreadNotes, a.notesFailed = aside{}, 0 // an answer: in the next epoch it is asked again
@@ -41,7 +57,7 @@ func (a *Assigner) readNotes(ctx context.Context) error {
 	}
 	a.unreadNotes, a.notesFailed = aside{}, 0
 	clear(a.notes)
-	for e, q := range protocol.Read(entries, a.Keys.ReadQuarantine, a.odd.Skip) {
+	for e, q := range protocol.Read(r.entries, a.Keys.ReadQuarantine, a.odd.Skip) {
 		a.notes[q.Item] = note{q.Quarantine, e.ModifyIndex}
 	}
 	return nil
@@ -111,7 +127,7 @@ const readingFor = 200 * time.Millisecond
 func (a *Assigner) readUnread(ctx context.Context) (next time.Time, err error) {
 	began := time.Now()
 	if until := a.unreadNotes.until; !until.IsZero() && !began.Before(until) {
-		if err := a.readNotes(ctx); err != nil {
+		if err := a.takeNotes(ctx, a.readNotes(ctx)); err != nil {
 			return time.Time{}, err
 		}
 	}
