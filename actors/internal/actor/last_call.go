@@ -26,6 +26,9 @@ const (
 	// next one.
 	lastTries = 3
 	lastPause = 50 * time.Millisecond
+	// lastTrySoon is what a try may have taken after which there is another one: a stop makes
+	// several calls one after the other, and three tries of each are to be no wait.
+	lastTrySoon = 300 * time.Millisecond
 )
 
 // silence is when a request of a last call had no answer; nil after one that had. It goes by the
@@ -58,20 +61,23 @@ func (b *Base) Silent() bool { return b.silence.lasts(time.Now()) }
 
 // LastCall makes a call to Consul by which an actor hands something over, and returns its error.
 // Where the connection breaks off, or Consul's answer cannot be used, the call is made again, three
-// times in all: it is to be one that may be made twice. A refusal then counts as what the try
-// before has done, if that may have been carried out. The call lasts for [LastCallTimeout] at the
-// most, for 1 s where the last request of the calls before it had no answer within 2 s. If ctx has
-// ended already, that does not end the call. Safe for concurrent use.
+// times in all, but not after a try that took longer than 0.3 s: it is to be one that may be made
+// twice. A refusal then counts as what the try before has done, if that may have been carried out.
+// The call lasts for [LastCallTimeout] at the most, for 1 s where the last request of the calls
+// before it had no answer within 2 s. If ctx has ended already, that does not end the call. Safe
+// for concurrent use.
 func (b *Base) LastCall(ctx context.Context, do func(context.Context) error) error {
 	return b.LastTry(ctx, func(ctx context.Context) error {
 		done := false // perhaps
 		for tries := 1; ; tries++ {
+			began := time.Now()
 			err := do(ctx)
 			switch {
 			case done && errors.Is(err, store.ErrRefused):
 				return nil
 			case tries == lastTries, !errors.Is(err, store.ErrUnreachable),
-				errors.Is(err, store.ErrNoAnswer), !store.Pause(ctx, lastPause):
+				errors.Is(err, store.ErrNoAnswer), time.Since(began) > lastTrySoon,
+				!store.Pause(ctx, lastPause):
 				return err
 			}
 			done = done || store.OutcomeUnknown(err)

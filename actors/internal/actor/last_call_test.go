@@ -135,24 +135,30 @@ func TestALastCallIsMadeAgainWhereItsConnectionBreaksOff(t *testing.T) {
 	broken := fmt.Errorf("%w: broken off", store.ErrUnreachable) // OutcomeUnknown
 	silent := fmt.Errorf("%w, %w", store.ErrUnreachable, store.ErrNoAnswer)
 	for name, c := range map[string]struct {
-		errs  []error // of its tries; the last one of all that follow
+		errs  []error       // of its tries; the last one of all that follow
+		each  time.Duration // of its tries
 		tries int
 		want  error
 		takes time.Duration
 	}{
-		"done":                  {[]error{nil}, 1, nil, 0},
-		"refused":               {[]error{store.ErrRefused}, 1, store.ErrRefused, 0},
-		"denied":                {[]error{store.ErrDenied}, 1, store.ErrDenied, 0},
-		"no answer":             {[]error{silent}, 1, silent, 0},
-		"broken off once":       {[]error{broken, nil}, 2, nil, 50 * time.Millisecond},
-		"broken off":            {[]error{broken}, 3, broken, 100 * time.Millisecond},
-		"carried out, then off": {[]error{broken, store.ErrRefused}, 2, nil, 50 * time.Millisecond},
-		"then silent":           {[]error{broken, silent}, 2, silent, 50 * time.Millisecond},
+		"done":            {[]error{nil}, 0, 1, nil, 0},
+		"refused":         {[]error{store.ErrRefused}, 0, 1, store.ErrRefused, 0},
+		"denied":          {[]error{store.ErrDenied}, 0, 1, store.ErrDenied, 0},
+		"no answer":       {[]error{silent}, 0, 1, silent, 0},
+		"broken off once": {[]error{broken, nil}, 0, 2, nil, 50 * time.Millisecond},
+		"broken off":      {[]error{broken}, 0, 3, broken, 100 * time.Millisecond},
+		"carried out, then off": {[]error{broken, store.ErrRefused}, 0, 2, nil,
+			50 * time.Millisecond},
+		"then silent":     {[]error{broken, silent}, 0, 2, silent, 50 * time.Millisecond},
+		"broken off soon": {[]error{broken}, 300 * time.Millisecond, 3, broken, time.Second},
+		"broken off late": {[]error{broken}, 301 * time.Millisecond, 1, broken,
+			301 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b, tries, began := &actor.Base{}, 0, time.Now()
 			err := b.LastCall(endedContext(), func(context.Context) error {
 				tries++
+				time.Sleep(c.each)
 				return c.errs[min(tries, len(c.errs))-1]
 			})
 			if took := time.Since(began); !errors.Is(err, c.want) || tries != c.tries ||
