@@ -57,6 +57,42 @@ func TestAPollIsAnsweredByTheRightsOfItsBeginning(t *testing.T) {
 	})
 }
 
+// An agent may take no writes, by allow_write_http_from, nor may a proxy before it. A transaction
+// is one to them, also where it only reads.
+func TestAnEmptyListIsReadAlsoWhereNothingMayBeWritten(t *testing.T) {
+	for body, status := range map[string]int{"Access is restricted": http.StatusForbidden,
+		"<h1>403 Forbidden</h1>":     http.StatusForbidden,
+		"405 method PUT not allowed": http.StatusMethodNotAllowed} {
+		bubble(t, func(t *testing.T, consul *devconsul.Server, all *store.Store) {
+			var denied, comes atomic.Bool
+			s := over(t, transport.When(transport.Anonymous(consul.RoundTripper(), denied.Load),
+				transport.Writes, func(r *http.Request) (*http.Response, error) {
+					if comes.Load() {
+						must(t, all.Put(t.Context(), "p/a/1", nil, 0))
+					}
+					return transport.Answer(r, status, body), nil
+				}))
+			reads := func(when string, want int, kind error) {
+				t.Helper()
+				listed, _, err := s.List(t.Context(), "p/", store.Consistent)
+				if len(listed) != want || !errors.Is(err, kind) {
+					t.Errorf("%q, %s: a list has %d keys, error %v", body, when, len(listed), err)
+				}
+				named, err := s.ListKeys(t.Context(), "p/", "/")
+				if len(named) != want || !errors.Is(err, kind) {
+					t.Errorf("%q, %s: %d names, error %v", body, when, len(named), err)
+				}
+			}
+			reads("empty", 0, nil)
+			denied.Store(true)
+			reads("denied", 0, store.ErrDenied)
+			denied.Store(false)
+			comes.Store(true)
+			reads("one that comes", 1, nil)
+		})
+	}
+}
+
 // What comes between the two looks at an empty prefix is seen, under the names of a list.
 func TestWhatComesJustAfterAnEmptyListIsInIt(t *testing.T) {
 	for separator, want := range map[string][]string{
@@ -93,7 +129,8 @@ func TestASessionIsLookedForBesideItsOwn(t *testing.T) {
 		s := over(t, transport.When(slow, func(r *http.Request) bool {
 			return silent.Load() && aboutOwn(r)
 		}, transport.Hang))
-		r := store.Renewal{Store: s, Every: store.DefaultTTL / 3, Log: slog.New(slog.DiscardHandler),
+		r := store.Renewal{Store: s, Every: store.DefaultTTL / 3,
+			Log:     slog.New(slog.DiscardHandler),
 			Session: store.SessionOptions{Name: "own", TTL: store.DefaultTTL}}
 		id, _, err := r.Ask(t.Context(), "")
 		must(t, err)
