@@ -332,10 +332,11 @@ func (a *MembershipKeeper) write(ctx context.Context, session string, m messages
 	}
 }
 
-// markLeaving writes the mark also where it is set already: an earlier try may have failed.
+// markLeaving writes the mark also where it is set already: an earlier try may have failed. The
+// record of a session that is over has none: whoever has it by now is not to be marked.
 func (a *MembershipKeeper) markLeaving(ctx context.Context, _ LeaveOrder) (struct{}, error) {
 	m := a.out.Get()
-	if m.Phase == messages.Absent {
+	if !m.In(a.session.Get().ID) {
 		return struct{}{}, nil
 	}
 	m.Phase = messages.Leaving

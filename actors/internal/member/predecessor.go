@@ -55,8 +55,9 @@ func (a *MembershipKeeper) keptAlive(ctx context.Context, ttl time.Duration) (bo
 	case makeProbe:
 		id, _, err := a.Store.CreateSession(ctx, store.SessionOptions{Name: a.SessionName(a.ID) +
 			"/probe", TTL: ttl, LockDelay: a.LockDelay})
-		w.probe = id
-		a.probe, a.probeEnds = id, time.Now().Add(2*ttl)
+		if err == nil { // else an earlier one may still be there
+			w.probe, a.probe, a.probeEnds = id, id, time.Now().Add(2*ttl)
+		}
 		return false, err
 	case askProbe:
 		exists, err := a.Store.SessionExists(ctx, w.probe)

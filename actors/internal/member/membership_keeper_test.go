@@ -1,0 +1,63 @@
+package member
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/coordd/coordd/messages"
+)
+
+// cutOff is a keeper none of whose requests arrives. It has registered under a session that is over
+// and has another one.
+func cutOff(t *testing.T) (a *MembershipKeeper, out *messages.State[messages.Membership]) {
+	t.Helper()
+	client, err := store.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: transport.Fail(transport.ErrReset)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	s, err := protocol.New("demo", store.Config{Client: client, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out = messages.NewState(messages.Membership{Phase: messages.Registered, Session: "earlier"})
+	b := actor.NewBase(actor.Settings{Service: "demo", ID: "n1", TTL: store.DefaultTTL}, s, log)
+	return NewMembershipKeeper(b, out, messages.NewState(messages.Session{ID: "own"}).Reader(),
+		messages.NewState(OwnRecord{}).Reader(), messages.NewState(messages.Holdings{}).Reader(),
+		messages.NewState(uint64(0)).Reader(), messages.NewMailbox[LeaveOrder, struct{}](),
+		&OwnAck{}), out
+}
+
+func TestARecordOfASessionThatIsOverIsNotMarked(t *testing.T) {
+	a, out := cutOff(t)
+	before := out.Get()
+	if _, err := a.markLeaving(t.Context(), LeaveOrder{}); err != nil {
+		t.Errorf("it asks Consul: %v", err)
+	}
+	if now := out.Get(); now != before {
+		t.Errorf("it says %+v, and was %+v", now, before)
+	}
+}
+
+func TestAProbeIsNotForgottenForOneThatCouldNotBeMade(t *testing.T) {
+	a, _ := cutOff(t)
+	ends := time.Now().Add(time.Minute)
+	a.probe, a.probeEnds = "earlier", ends
+	a.waiting = predecessorWait{session: "holder", since: time.Now().Add(-time.Hour)}
+	if _, err := a.keptAlive(t.Context(), store.DefaultTTL); !errors.Is(err, store.ErrUnreachable) {
+		t.Errorf("a probe was made: error %v", err)
+	}
+	if a.probe != "earlier" || !a.probeEnds.Equal(ends) || a.waiting.probe != "" {
+		t.Errorf("it ends %q at its stop, and waits for %q", a.probe, a.waiting.probe)
+	}
+}
