@@ -182,7 +182,8 @@ func (b *backend) take() (token uint64, retry time.Duration, err error) {
 
 // sendTake takes the leadership by the versions of the election's node and of the term. yields:
 // there is an order to hand over, which is carried out by that.
-func (b *backend) sendTake(me candidacy, root, term int32, yields bool) ([]zk.MultiResponse, error) {
+func (b *backend) sendTake(me candidacy, root, term int32, yields bool) ([]zk.MultiResponse,
+	error) {
 	ops := []any{
 		&zk.CheckVersionRequest{Path: b.base, Version: root},
 		// The candidate's node is deleted with its session, and by Leave. So a late request fails
