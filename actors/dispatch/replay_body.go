@@ -2,10 +2,11 @@ package dispatch
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"time"
+
+	"github.com/coordd/coordd/supervisor"
 )
 
 // replayBody is a request's body that can be sent again as long as no more of it was read than is
@@ -145,7 +146,12 @@ func (t *replayBody) taken() *replayReader {
 func (t *replayBody) readOn() {
 	piece := pieces.Get().(*[pieceBytes]byte)
 	defer pieces.Put(piece)
-	n, err := t.readPiece(piece[:])
+	n := 0
+	// A panic would end the process, for this is no handler's goroutine.
+	err := supervisor.Protect(func() (err error) {
+		n, err = t.src.Read(piece[:])
+		return err
+	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reading, t.err = false, err
@@ -161,16 +167,6 @@ func (t *replayBody) readOn() {
 		t.kept = append(t.kept, piece[:n]...)
 	}
 	t.changed.Broadcast()
-}
-
-func (t *replayBody) readPiece(p []byte) (n int, err error) {
-	defer func() {
-		// it would end the process, for this is no handler's goroutine
-		if p := recover(); p != nil {
-			n, err = 0, fmt.Errorf("reading it panicked: %v", p)
-		}
-	}()
-	return t.src.Read(p)
 }
 
 var (

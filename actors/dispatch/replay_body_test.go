@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -157,4 +158,30 @@ func TestABodyThatCanBeSentAgainStaysSoUntilItIs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// panics is a body as a host's middleware may make it.
+type panics struct{}
+
+func (panics) Read([]byte) (int, error) { panic("middleware") }
+
+// The client is read in no handler's goroutine: there a panic would end the process.
+func TestABodyThatPanicsEndsItsRequestAndNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes(t, dispatch.Config{})
+		defer p.close()
+		p.owner("a", func(ctx context.Context) { <-ctx.Done() })
+		p.owner("b", func(context.Context) {})
+		rec := httptest.NewRecorder()
+		p.d.ServeHTTP(rec, httptest.NewRequest("POST", "/a/", panics{}))
+		const want = "the request's body broke off (panic: middleware)"
+		if rec.Code != http.StatusBadRequest || !strings.HasPrefix(rec.Body.String(), want) {
+			t.Errorf("%d %s", rec.Code, rec.Body)
+		}
+		next := p.ask("b", 1)
+		synctest.Wait()
+		if next.Code != http.StatusOK {
+			t.Errorf("the next one: %d %s", next.Code, next.Body)
+		}
+	})
 }
