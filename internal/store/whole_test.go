@@ -39,6 +39,22 @@ func TestAListIsNotEmptyBecauseItMayNotBeRead(t *testing.T) {
 	})
 }
 
+// The rules may allow some keys: what they name below a prefix is no whole list of it.
+func TestAListIsNotWhatAloneOfItMayBeRead(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, all *store.Store) {
+		s := over(t, transport.When(transport.When(consul.RoundTripper(), transport.Writes,
+			func(r *http.Request) (*http.Response, error) {
+				return transport.Answer(r, http.StatusOK, `{"Results":[{"KV":{"Key":"p/a",`+
+					`"CreateIndex":7,"ModifyIndex":7}}],"Errors":null}`), nil
+			}), func(r *http.Request) bool { return r.URL.Query().Has("recurse") },
+			always(404, "", "X-Consul-Index", "7", "X-Consul-KnownLeader", "true")))
+		entries, _, err := s.List(t.Context(), "p/", store.Consistent)
+		if !errors.Is(err, store.ErrDenied) {
+			t.Errorf("it has %v, error %v", entries, err)
+		}
+	})
+}
+
 // The token has lost its rights when a poll begins, and has them again when its answer comes.
 func TestAPollIsAnsweredByTheRightsOfItsBeginning(t *testing.T) {
 	anonymous(t, func(t *testing.T, all, s *store.Store, denied *atomic.Bool) {

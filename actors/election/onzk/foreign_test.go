@@ -155,17 +155,25 @@ func TestATermThatWasRemovedIsMadeAgainBesideCandidates(t *testing.T) {
 
 // Nor is an election removed of which nothing else is left, by who stands for the one around.
 func TestCandidatesShowThatTheNodeBelowIsAnElection(t *testing.T) {
-	bubble(t, func(t *testing.T, s *embedded) {
-		for _, path := range []string{"", "/db", "/db/term", "/db/yield", "/db/yield/" + ghost} {
-			s.zoo.Write("/team"+path, nil)
-		}
-		before := s.zoo.Nodes("/team")
-		m := &team{t: t, s: s}
-		defer m.leave()
-		x, _ := m.stands("/team", "db", "x")
-		refused(t, x)
-		if after := s.zoo.Nodes("/team"); !maps.EqualFunc(before, after, sameData) {
-			t.Errorf("there were %v, and now there are %v", before, after)
-		}
-	})
+	for name, paths := range map[string][]string{
+		"candidates":         {"", "/db", "/db/term", "/db/yield", "/db/yield/" + ghost},
+		"deep below a field": {"", "/db", "/db/term", "/db/leader", "/db/leader/x", "/db/leader/x/term"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				for _, path := range paths {
+					s.zoo.Write("/team"+path, nil)
+				}
+				below := "/team" + paths[len(paths)-2]
+				before := s.zoo.Nodes(below)
+				m := &team{t: t, s: s}
+				defer m.leave()
+				x, _ := m.stands("/team", "db", "x")
+				refused(t, x)
+				if after := s.zoo.Nodes(below); !maps.EqualFunc(before, after, sameData) {
+					t.Errorf("there were %v, and now there are %v", before, after)
+				}
+			})
+		})
+	}
 }
