@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,4 +180,41 @@ func TestAnEarlyAnswerInHTTP2LeavesTheClientsConnectionAlone(t *testing.T) {
 		rw.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprint(rw, "who are you?")
 	})
+}
+
+// Nor is an answer that comes before its body has ended the last of the connection: other requests
+// are on that.
+func TestAnEarlyAnswerInHTTP2IsNotTheLastOfItsConnection(t *testing.T) {
+	w := newWorld(t)
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(rw).EnableFullDuplex() // else it waits for the body
+		rw.WriteHeader(http.StatusUnauthorized)
+	})
+	var conns atomic.Int64
+	front := httptest.NewUnstartedServer(w.d)
+	front.EnableHTTP2 = true
+	front.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	front.StartTLS()
+	defer front.Close()
+	for path, status := range map[string]int{"/a/": 401, "/b/": 404, "/a/../..": 400} {
+		for range 5 {
+			body, more := io.Pipe()
+			go func() { _, _ = io.WriteString(more, "body") }()
+			resp, err := front.Client().Post(front.URL+path, "", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _ = resp.Body.Close(); resp.StatusCode != status || resp.ProtoMajor != 2 {
+				t.Errorf("%s: %s by %s", path, resp.Status, resp.Proto)
+			}
+			_ = more.Close()
+		}
+	}
+	if n := conns.Load(); n != 1 {
+		t.Errorf("15 requests took %d connections", n)
+	}
 }

@@ -385,12 +385,15 @@ func (c *client) WriteHeader(status int) {
 
 // beginAnswer is for the beginning of the answer. One that begins before the body has ended is the
 // connection's last: in full duplex the server takes whatever is left of a body that broke off for
-// the next request.
+// the next request. Not in HTTP/2, where the rest is of a stream of its own, and other requests are
+// on the connection.
 func (c *client) beginAnswer() {
 	if c.answering.Swap(true) || !c.hasBody || c.bodyEnded.Load() {
 		return
 	}
-	c.Header().Set("Connection", "close")
+	if !c.timers {
+		c.Header().Set("Connection", "close")
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reading || !c.timers {

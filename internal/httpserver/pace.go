@@ -74,7 +74,9 @@ func Paced(next http.Handler, pace, body time.Duration) http.Handler {
 func refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
 	ctrl := http.NewResponseController(w)
 	if r.ContentLength != 0 {
-		w.Header().Set("Connection", "close") // what is left of the body is no request
+		if !DeadlinesAreTimers(r) {
+			w.Header().Set("Connection", "close") // what is left of the body is no request
+		}
 		_ = ctrl.EnableFullDuplex()
 		_ = ctrl.SetReadDeadline(time.Now().Add(time.Second))
 	}
@@ -98,9 +100,9 @@ func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // begin is for the beginning of the answer. One that begins before the request's body has ended is
 // the connection's last: in full duplex the server takes whatever is left of a body that broke off
-// for the next request.
+// for the next request. Not in HTTP/2, where the rest is of a stream of its own.
 func (c *client) begin() {
-	if !c.began && c.body != nil && !c.body.ended.Load() {
+	if !c.began && c.body != nil && !c.body.ended.Load() && !c.timers {
 		c.Header().Set("Connection", "close")
 	}
 	c.began = true

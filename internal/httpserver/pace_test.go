@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +98,26 @@ func TestBetweenTwoWritesAnHTTP2StreamHasNoDeadline(t *testing.T) {
 		}), time.Minute, 0).ServeHTTP(client, r)
 		if client.deadline.IsZero() {
 			t.Errorf("HTTP/%d: what the server holds of the answer may take for ever", major)
+		}
+	}
+}
+
+// What is left of a body is for the connection to take in HTTP/1 alone: in HTTP/2 it is its
+// stream's, and other requests are on the connection.
+func TestAnAnswerBeforeTheEndOfItsBodyIsTheLastOfItsConnectionInHTTP1Alone(t *testing.T) {
+	none := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for what, handler := range map[string]http.Handler{
+		"an answer": httpserver.Paced(none, time.Minute, 0),
+		"a refusal": httpserver.NewHosts("--hosts").Only(none),
+	} {
+		for major, want := range map[int]string{1: "close", 2: ""} {
+			client := &reader{ResponseRecorder: httptest.NewRecorder(), takes: time.Nanosecond}
+			r := httptest.NewRequest(http.MethodPut, "/", strings.NewReader("body"))
+			r.ProtoMajor = major
+			handler.ServeHTTP(client, r)
+			if got := client.Header().Get("Connection"); got != want {
+				t.Errorf("HTTP/%d, %s: Connection is %q, want %q", major, what, got, want)
+			}
 		}
 	}
 }
