@@ -124,10 +124,11 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 		sharedWatches: map[string]*sharedWatch{}, denials: map[denialOf]denial{}}
 	c.leaving, c.stopLeaving = context.WithCancel(context.Background())
 	context.AfterFunc(ctx, func() {
-		if own {
+		switch {
+		case own:
 			c.stopLeaving()
-		} else {
-			time.AfterFunc(2*c.timeout(), c.stopLeaving)
+		case events == nil: // else drain hears of the client's end
+			contained.Go(c.log, "the wait for the client's end", plain(c.awaitClientEnd), c.broke)
 		}
 	})
 	d.onRefused(c.logRefused)
@@ -284,6 +285,18 @@ func (c *Conn) commitNothing() error {
 	return err
 }
 
+// awaitClientEnd ends c.leaving when the caller has closed the client. One that goes on is
+// disconnected for a moment only: it connects again at once.
+func (c *Conn) awaitClientEnd() {
+	for ended := 0; ended < 2; ended++ {
+		c.sleep(c.leaving, c.timeout())
+		if c.zk.State() != zk.StateDisconnected {
+			ended = -1
+		}
+	}
+	c.stopLeaving()
+}
+
 // spawn runs f in a goroutine unless the connection is closed. Close waits for it.
 func (c *Conn) spawn(what string, f func()) {
 	c.mu.Lock()
@@ -320,8 +333,9 @@ func (c *Conn) broke(err error) {
 }
 
 // goOn runs f in a goroutine; f returns when c.leaving ends. The session of a caller's own
-// connection outlives Close, and so do the nodes that are to be removed. So c.leaving lasts for
-// twice the session's timeout longer: by then ZooKeeper has answered, or the session is over.
+// connection outlives Close, and so do the nodes that are to be removed. How long is not known: a
+// ZooKeeper that comes back after an outage counts all timeouts anew. So c.leaving lasts until the
+// caller's client has ended.
 func (c *Conn) goOn(what string, f func()) {
 	if c.own {
 		c.spawn(what, f)

@@ -1,0 +1,65 @@
+package onzk_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
+	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/internal/devzookeeper"
+	"github.com/go-zookeeper/zk"
+)
+
+// The elections of a caller's own connection are closed in an outage of the whole ZooKeeper, which
+// lasts longer than sessions do. Sessions outlive that. What this one holds is removed then, though
+// its caller goes on with the connection, also where he reads the client's events himself.
+func TestWhatACallersOwnConnectionHoldsGoesWhenZooKeeperIsBack(t *testing.T) {
+	for name, reads := range map[string]bool{"it reads the events": false,
+		"its caller does": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *embedded) {
+				d := &onzk.Dialer{Base: s.zoo.Way(devzookeeper.Weather{}).Dial}
+				client, events, err := zk.Connect(addresses, onzk.DefaultSessionTimeout,
+					zk.WithDialer(d.Dial), zk.WithLogger(silent{}))
+				must(t, err)
+				defer func() {
+					client.Close()
+					time.Sleep(3 * onzk.DefaultSessionTimeout) // until it has noticed that
+				}()
+				if reads {
+					events = nil
+				}
+				own, err := onzk.New(client, events, d, onzk.Config{Logger: s.log})
+				must(t, err)
+				a := s.nominate(own, "a")
+				becomes(t, a, election.Leading)
+				two := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+				defer two.Close()
+				b := s.nominate(two, "b")
+				becomes(t, b, election.Following)
+				s.zoo.Stop()
+				own.Close()
+				time.Sleep(5 * onzk.DefaultSessionTimeout)
+				s.zoo.Start()
+				ctx, cancel := context.WithTimeout(t.Context(), onzk.DefaultSessionTimeout)
+				defer cancel()
+				if _, err := b.State().Wait(ctx, func(s election.Status) bool {
+					return s.Role == election.Leading
+				}); err != nil {
+					t.Errorf("with ZooKeeper back, the next one is %v", b.State().Get())
+				}
+				if session, _ := own.Credentials(); !s.zoo.Known(session) {
+					t.Error("the session of the caller's connection has not outlived the outage")
+				}
+				electiontest.Resign(b)
+			})
+		})
+	}
+}
+
+// silent is no log of the client.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
