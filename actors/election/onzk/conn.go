@@ -128,7 +128,7 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 		case own:
 			c.stopLeaving()
 		case events == nil: // else drain hears of the client's end
-			contained.Go(c.log, "the wait for the client's end", plain(c.awaitClientEnd), c.broke)
+			contained.Go(c.log, "the wait for what leaves", plain(c.awaitLeaves), c.broke)
 		}
 	})
 	d.onRefused(c.logRefused)
@@ -285,13 +285,16 @@ func (c *Conn) commitNothing() error {
 	return err
 }
 
-// awaitClientEnd ends c.leaving when the caller has closed the client. One that goes on is
-// disconnected for a moment only: it connects again at once.
-func (c *Conn) awaitClientEnd() {
-	for ended := 0; ended < 2; ended++ {
+// awaitLeaves ends c.leaving when nothing of this connection's is left in the session, or the caller
+// has closed the client. A client that goes on is disconnected for a moment only: it connects again
+// at once. What leaves is counted as a leader or a pending leave but for moments, and for the
+// session's timeout of a second look for a late join: so two looks are made, that far apart.
+func (c *Conn) awaitLeaves() {
+	for done := 0; done < 2; done++ {
 		c.sleep(c.leaving, c.timeout())
-		if c.zk.State() != zk.StateDisconnected {
-			ended = -1
+		left := c.pendingLeaves.Get() > 0 || c.leaders.Get() > 0
+		if left && c.zk.State() != zk.StateDisconnected {
+			done = -1
 		}
 	}
 	c.stopLeaving()
@@ -334,8 +337,8 @@ func (c *Conn) broke(err error) {
 
 // goOn runs f in a goroutine; f returns when c.leaving ends. The session of a caller's own
 // connection outlives Close, and so do the nodes that are to be removed. How long is not known: a
-// ZooKeeper that comes back after an outage counts all timeouts anew. So c.leaving lasts until the
-// caller's client has ended.
+// ZooKeeper that comes back after an outage counts all timeouts anew. So c.leaving lasts until they
+// are removed, or the caller's client has ended.
 func (c *Conn) goOn(what string, f func()) {
 	if c.own {
 		c.spawn(what, f)
