@@ -54,6 +54,9 @@ func TestConditionsOfRequestsMeanWhatTheStandardSays(t *testing.T) {
 		{"If-None-Match: K", true, 304, 412, 412},
 		{"If-None-Match: W/K", true, 304, 412, 412}, // compared weakly
 		{`If-None-Match: "4711", W/K`, true, 304, 412, 412},
+		// that ETag is for a GET to wait by
+		{"If-None-Match: K", false, 304, 204, 204},
+		{"If-None-Match: \"4711\"\r\nIf-None-Match: W/K", false, 304, 204, 204},
 		{`If-None-Match: "4711"`, true, 200, 204, 204},
 		{`If-None-Match: "4711"`, false, 404, 204, 204},
 		{"If-Match: K\r\nIf-None-Match: \"4711\"", true, 200, 204, 204},

@@ -323,7 +323,8 @@ func (c *configSite) ifAt(ctx context.Context, key string, p conditions,
 		if err != nil && !errors.Is(err, configstore.ErrNotFound) {
 			return 0, err
 		}
-		if !p.matches(tag(e.Index), err == nil) || !p.differs(tag(e.Index), err == nil) {
+		exists := err == nil // else it has no ETag: the one of the answer is for a GET to wait by
+		if !p.matches(tag(e.Index), exists) || exists && !p.differs(tag(e.Index), exists) {
 			return 0, unmet(key, e.Index)
 		}
 		index, err := write(e.Index)
