@@ -50,7 +50,8 @@ type Config struct {
 	// otherwise it takes over, and the first one is refused. Default: a new name, such as
 	// [CommandOwner] gives to a command.
 	Owner string
-	// LogDir is the directory of the log of writes; one process has it at a time. Empty: no log.
+	// LogDir is the directory of the log of writes; one process has it at a time, and none a copy
+	// of it: both would number their writes alike. Empty: no log.
 	LogDir string
 	// MaxPending is how many writes may wait; default 1024.
 	MaxPending int
