@@ -369,19 +369,13 @@ func (cr *commandRunner) settleEnded() {
 		return
 	}
 	swept := cr.sweep.result()
+	cr.probeGroups(ending) // who leaves one from here on is among the strays
 	left, strays, blind := cr.chaseStrays()
 	for _, id := range ending {
 		r := cr.runs[id]
 		if r.killed && !r.told && !blind && swept.allOf(id, strays[id]) {
 			r.told = true
 			cr.emit(event{Kind: evKilled, ID: id})
-		}
-		if !r.groupGone {
-			probe := syscall.Signal(0)
-			if r.killed {
-				probe = syscall.SIGKILL // someone may have joined the group since
-			}
-			r.groupGone = errors.Is(syscall.Kill(-r.pgid, probe), syscall.ESRCH)
 		}
 		if cr.confinedLeft(r) || !r.leaderGone || !r.groupGone || left[id] {
 			continue
@@ -401,6 +395,21 @@ func (cr *commandRunner) settleEnded() {
 		}
 		e.tellStand(cr.stood, r.began)
 		cr.emit(e)
+	}
+}
+
+// probeGroups finds out which of these commands have nobody left in their group.
+func (cr *commandRunner) probeGroups(ending []uint64) {
+	for _, id := range ending {
+		r := cr.runs[id]
+		if r.groupGone {
+			continue
+		}
+		probe := syscall.Signal(0)
+		if r.killed {
+			probe = syscall.SIGKILL // someone may have joined the group since
+		}
+		r.groupGone = errors.Is(cr.send(-r.pgid, probe), syscall.ESRCH)
 	}
 }
 

@@ -3,16 +3,20 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/internal/testkit"
+	"golang.org/x/sys/unix"
 )
 
 // In the package: two signals in a row mostly look like one to who gets them.
@@ -94,6 +98,61 @@ func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
 	if exit.Reason != Ended || exit.Code != 3 {
 		t.Errorf("it %s with code %d, want %s with 3", exit.Reason, exit.Code, Ended)
 	}
+}
+
+// A daemon leaves its group when its parent, the command itself, has ended: that is when the guard
+// process looks whether anything is left.
+func TestADaemonThatLeavesItsGroupDuringALookIsSeen(t *testing.T) {
+	if err := adoptOrphans(); err != nil {
+		t.Fatal(err)
+	}
+	// what other tests leave is not for this process to reap
+	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
+	var exit *event
+	cr := newCommandRunner(newToken(), func(e event) {
+		if e.Kind == evExited {
+			exit = &e
+		}
+	})
+	*cr.lease = makeLease(time.Now().Add(time.Hour), time.Second)
+	dir := t.TempDir()
+	cr.do(command{Kind: cmdStart, ID: 1, StopTimeout: time.Hour, Epoch: cr.lease.Epoch,
+		Argv: []string{"/bin/sh", "-c", "trap '' TERM; cd " + dir + `
+sh -c 'echo $$ > new; mv new pid; until [ -e leave ]; do sleep 0.01; done
+	exec setsid sleep 1000' &
+until [ -e pid ]; do sleep 0.01; done`}})
+	r := cr.runs[1]
+	if r == nil {
+		t.Fatalf("it was not started: %+v", exit)
+	}
+	testkit.Eventually(t, "the command itself is reaped", func() bool {
+		cr.reap()
+		return r.leaderGone
+	})
+	text, err := os.ReadFile(filepath.Join(dir, "pid"))
+	daemon, bad := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err := cmp.Or(err, bad); err != nil {
+		t.Fatal(err)
+	}
+	cr.send = func(pid int, sig syscall.Signal) error {
+		if sig == 0 && !r.groupGone {
+			_ = os.WriteFile(filepath.Join(dir, "leave"), nil, 0o600)
+			testkit.Eventually(t, "the daemon leaves its group", func() bool {
+				group, err := syscall.Getpgid(daemon)
+				return err != nil || group != r.pgid
+			})
+		}
+		return syscall.Kill(pid, sig)
+	}
+	if cr.settleEnded(); exit != nil {
+		t.Errorf("the command is said to have ended, and its daemon runs: %+v", *exit)
+	}
+	_ = syscall.Kill(daemon, syscall.SIGKILL)
+	testkit.Eventually(t, "the daemon's end is seen", func() bool {
+		cr.reap()
+		cr.settleEnded()
+		return exit != nil
+	})
 }
 
 // The lease that is held when a command is told to stop is renewed meanwhile: its end of then is

@@ -102,7 +102,9 @@
 //     speak: what a goodbye does must bear one that comes after. A killed guard process says
 //     nothing, and neither does one that never got the lock.
 //   - Without the lock commands run all the same, if the lease allows it: what that lock means is
-//     up to the owner.
+//     up to the owner. The lock file names no guard process that has never had the lock: of what
+//     that one and its owner left when they were killed together, 8 and 10 know what has kept its
+//     environment, or is in a cgroup beside their own.
 //   - Other systems than Linux know no death signal and no adoption of orphans: there, all of this
 //     is about process groups only, 5 depends on the owner alone, 8 is not there, and both clocks
 //     are the wall clock.
