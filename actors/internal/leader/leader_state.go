@@ -192,8 +192,9 @@ const mostNoted = 1000
 
 // note writes the leader state when there is something new to it, and anew before it is too old as
 // long as it names anybody; it returns when that will be. This leader does not need it for
-// anything, so nothing waits for it, and no failure of it concerns anything else. errStale: the
-// leader key has moved on from this epoch.
+// anything, so nothing waits for it, and no failure of it concerns anything else: only that of an
+// exact note is returned, which is the last one. errStale: the leader key has moved on from this
+// epoch.
 func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time, err error) {
 	now := time.Now()
 	next := protocol.LeaderState{By: a.session, At: now.UTC(), Life: a.life(),
@@ -224,9 +225,16 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time, err e
 		return actor.Earliest(again, a.noting.until), nil
 	}
 	a.notedAt = now
+	inVain := func(err error) (time.Time, error) {
+		next := actor.Earliest(again, a.notNoted(now, err))
+		if !exact {
+			err = nil
+		}
+		return next, err
+	}
 	if !a.notedKnown {
 		if err := a.readLeaderState(ctx); err != nil {
-			return actor.Earliest(again, a.notNoted(now, err)), nil
+			return inVain(err)
 		}
 	}
 	r, err := a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch),
@@ -239,7 +247,7 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time, err e
 		if !errors.Is(err, store.ErrRefused) {
 			a.Log.Debug("leader-state-not-noted", "err", err)
 		}
-		return actor.Earliest(again, a.notNoted(now, err)), nil
+		return inVain(err)
 	}
 	a.noting = aside{}
 	a.noted, a.notedIndex = next, r.Index
@@ -267,6 +275,7 @@ func (a *Assigner) notNoted(began time.Time, err error) time.Time {
 // handOn notes the times to the moment, when this member stops while it leads, or hands its
 // leadership over: then it says already that nobody leads, and the epoch still guards the note.
 // Where nothing comes back from Consul the stop is not held up for it: a note is no older than T/4.
+// A note that the stop has cut off may come between the read and the write: then it is read again.
 func (a *Assigner) handOn(ctx context.Context) {
 	l := a.leadership.Get()
 	mine := l.Role == messages.Leading && l.Term == a.term || l.Role == messages.Vacant
@@ -275,7 +284,11 @@ func (a *Assigner) handOn(ctx context.Context) {
 	}
 	a.Ends(ctx)
 	_ = a.LastCall(ctx, func(ctx context.Context) error {
-		_, err := a.note(ctx, true)
-		return err
+		for tries := 3; ; tries-- {
+			_, err := a.note(ctx, true)
+			if tries == 1 || !errors.Is(err, store.ErrRefused) {
+				return err
+			}
+		}
 	})
 }
