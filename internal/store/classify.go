@@ -196,9 +196,10 @@ func takesNoWrites(err error) bool {
 		return false
 	}
 	body, refused := strings.CutPrefix(err.Error(), "Failed request: ")
-	if body = strings.ToLower(strings.TrimSpace(body)); !refused || codeOfText(body) != 0 {
+	if !refused || codeOfText(body) != 0 {
 		return false
 	}
+	body = strings.ToLower(body)
 	for _, word := range []string{"restricted", "forbidden", "not allowed", "denied"} {
 		if strings.Contains(body, word) {
 			return true

@@ -109,6 +109,25 @@ func TestAnEmptyListIsReadAlsoWhereNothingMayBeWritten(t *testing.T) {
 	}
 }
 
+// Consul's own refusal of the transaction says what is the matter: nothing is read in its place.
+func TestARefusalOfConsulsRulesIsAskedForNoReads(t *testing.T) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+		asked := 0
+		s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+			asked++
+			if transport.Writes(r) {
+				return transport.Answer(r, http.StatusForbidden,
+					`Permission denied: token lacks permission 'key:read' on "p/_"`), nil
+			}
+			return consul.RoundTripper().RoundTrip(r)
+		}))
+		_, _, err := s.List(t.Context(), "p/", store.Consistent)
+		if !errors.Is(err, store.ErrDenied) || asked != 2 {
+			t.Errorf("error %v after %d requests, want the list and the transaction", err, asked)
+		}
+	})
+}
+
 // What comes between the two looks at an empty prefix is seen, under the names of a list.
 func TestWhatComesJustAfterAnEmptyListIsInIt(t *testing.T) {
 	for separator, want := range map[string][]string{
