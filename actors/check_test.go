@@ -144,36 +144,48 @@ func TestAMemberThatWasThereBeforeConsulHasACheck(t *testing.T) {
 }
 
 // An agent that takes no reports any more, because its token has lost the right to, costs a session
-// and no more: the next one is bound to no check.
+// and no more: the next one is bound to no check. A real one may not tell the catalog either that
+// the check is critical then, where it passes for good.
 func TestAnAgentThatTakesNoMoreReportsCostsOneSession(t *testing.T) {
-	run(t, func(c *cluster) {
-		var denied atomic.Bool
-		c.way = agentOnly(c.consul.RoundTripper(), "/v1/agent/check/update/",
-			func(r *http.Request) (*http.Response, error) {
-				if denied.Load() {
-					return transport.Answer(r, 403, "Permission denied"), nil
+	for name, passes := range map[string]bool{"the check turns critical": false,
+		"the catalog is not told": true} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				var denied atomic.Bool
+				consul := c.consul.RoundTripper()
+				c.way = agentOnly(consul, "/v1/agent/check/update/",
+					func(r *http.Request) (*http.Response, error) {
+						if !denied.Load() {
+							time.Sleep(50 * time.Millisecond)
+							return nil, nil
+						}
+						if passes {
+							if resp, err := consul.RoundTrip(r); err == nil {
+								resp.Body.Close()
+							}
+						}
+						return transport.Answer(r, 403, "Permission denied"), nil
+					})
+				three(c, 9)
+				time.Sleep(time.Minute)
+				denied.Store(true)
+				c.await("sessions without a check", time.Minute, func() bool {
+					for _, m := range c.members {
+						if s := m.c.Session().Get(); s.Count != 2 || s.Check != "" {
+							return false
+						}
+					}
+					return c.balanced(9)()
+				})
+				time.Sleep(5 * time.Minute)
+				for id, m := range c.members {
+					if s := m.c.Session().Get(); s.Count != 2 {
+						t.Errorf("%s has its session number %d", id, s.Count)
+					}
 				}
-				time.Sleep(50 * time.Millisecond)
-				return nil, nil
 			})
-		three(c, 9)
-		time.Sleep(time.Minute)
-		denied.Store(true)
-		c.await("sessions without a check", time.Minute, func() bool {
-			for _, m := range c.members {
-				if s := m.c.Session().Get(); s.Count != 2 || s.Check != "" {
-					return false
-				}
-			}
-			return c.balanced(9)()
 		})
-		time.Sleep(5 * time.Minute)
-		for id, m := range c.members {
-			if s := m.c.Session().Get(); s.Count != 2 {
-				t.Errorf("%s has its session number %d", id, s.Count)
-			}
-		}
-	})
+	}
 }
 
 // A way to the agent that is too slow for the check every now and then costs two sessions, the next

@@ -146,6 +146,9 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 			k.astray()
 		case registered, k.bound != "", errors.Is(err, ErrUnreachable):
 			// The session that is bound to the check goes on, and with it the reports.
+			if errors.Is(err, ErrDenied) && k.lapsed() {
+				k.without(err.Error())
+			}
 			wait = min(ladder.NextBackOff(), k.patience())
 			k.Store.Failed("check", err, wait)
 		default:
@@ -163,6 +166,13 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// lapsed tells whether the check has passed its TTL. Where reports are denied, the agent may not
+// bring that into the catalog either, which shows for good that the check passes: each session that
+// is bound to it would be given up in its turn.
+func (k *CheckKeeper) lapsed() bool {
+	return time.Since(k.Out.Get().Reported) >= k.Instance.CheckTTL
+}
+
 // patience is how soon at the latest what has failed is followed by the next try: at once while the
 // check still passes; soon as long as a session is bound to it, for an agent that comes back tells
 // Consul of what it knows, or while there is no session, for the next one is to be bound.
@@ -170,7 +180,7 @@ func (k *CheckKeeper) patience() time.Duration {
 	switch s := k.Session.Get(); {
 	case s.ID != "" && s.Check == "":
 		return time.Minute // the ladder's steps are shorter
-	case time.Since(k.Out.Get().Reported) < k.Instance.CheckTTL:
+	case !k.lapsed():
 		return k.Instance.CheckTTL / 40
 	}
 	return ReportEvery(k.Instance.CheckTTL)
