@@ -12,6 +12,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/output"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -31,11 +32,9 @@ type commands struct {
 	mu         sync.Mutex // held while a lease is forwarded: an older one never follows a newer one
 }
 
-func newCommands(o runFlags, margin time.Duration, log *slog.Logger) (*commands, error) {
-	to, err := o.outputFlags.open()
-	if err != nil {
-		return nil, err
-	}
+// newCommands makes what runs them. To is where their output goes, as o says and was opened.
+func newCommands(o runFlags, to output.Config, margin time.Duration,
+	log *slog.Logger) (*commands, error) {
 	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lockFile(o.service,
 		o.id), Output: to}, o.passEnv, log)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/output"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/testkit"
 )
@@ -63,7 +64,8 @@ func TestADeadPredecessorsCommandsAreKnownToBeGoneByItsVeryLockAlone(t *testing.
 	}
 
 	c, err := newCommands(runFlags{serviceFlags: serviceFlags{service: "svc"}, id: "m1",
-		exec: "true", ttl: 10 * time.Second}, time.Second, slog.New(slog.DiscardHandler))
+		exec: "true", ttl: 10 * time.Second}, output.Config{}, time.Second,
+		slog.New(slog.DiscardHandler))
 	must(t, err)
 	for lock, want := range map[string]actors.Liveness{actors.NoLock: actors.Dead,
 		"": actors.Unknown, id: actors.Unknown} {

@@ -15,6 +15,7 @@ import (
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/metrics"
 	"github.com/coordd/coordd/actors/web"
+	"github.com/coordd/coordd/internal/output"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/spf13/cobra"
 )
@@ -316,6 +317,12 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 	if _, err := secrets(os.Environ(), o.passEnv); err != nil {
 		return err
 	}
+	var to output.Config
+	if o.exec != "" {
+		if to, err = o.outputFlags.open(); err != nil {
+			return err
+		}
+	}
 	hist, err := openHistory(o.history)
 	if err != nil {
 		return err
@@ -336,7 +343,7 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 		cfg.Work = hold(log)
 	}
 	if o.exec != "" {
-		if work, err = newCommands(o, leaseMargin(cfg), log); err != nil {
+		if work, err = newCommands(o, to, leaseMargin(cfg), log); err != nil {
 			return err
 		}
 		cfg.Work, cfg.Liveness, cfg.Lock = work.work, work.liveness, work.guard.BindLock
