@@ -99,21 +99,20 @@ func (c *headConn) follow(state http.ConnState) {
 
 // Read refuses a head that is too much, and ends the connection with it.
 func (c *headConn) Read(p []byte) (int, error) {
-	if c.tooLong() {
-		return 0, c.refuse(http.StatusRequestHeaderFieldsTooLarge,
-			fmt.Sprintf("a request may have %d lines of headers: send fewer", HeadLines))
-	}
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.fits(p[:n]) {
 		return 0, c.refuse(http.StatusServiceUnavailable,
 			"other requests' headers take all the room that there is: ask again soon, or with "+
 				"fewer")
 	}
+	if c.tooLong() {
+		return 0, c.refuse(http.StatusRequestHeaderFieldsTooLarge,
+			fmt.Sprintf("a request may have %d lines of headers: send fewer", HeadLines))
+	}
 	return n, err
 }
 
-// tooLong tells whether there are too many lines and the head goes on. It is asked before a read,
-// for behind the head there may be the beginning of a body.
+// tooLong tells whether there are too many lines. What comes behind the head is not counted.
 func (c *headConn) tooLong() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
