@@ -297,10 +297,9 @@ func (b *backend) take(ctx context.Context, m candidacy) (uint64, time.Duration,
 	if !ok {
 		return 0, 0, b.failed(err)
 	}
-	if refused.LockDelayed() {
-		return 0, min(max(b.conn.cfg.LockDelay/4, 50*time.Millisecond), time.Second), nil
-	}
-	// Consul refused the transaction. Find out which condition failed.
+	// Consul refused the transaction. Find out which condition failed. It looks at a lock-delay before
+	// it looks at the conditions, also at one that an earlier leader has left and that a server which
+	// was started anew has replayed: this candidate may have the leadership nevertheless.
 	s, err := b.readCandidate(ctx, m.ID, m.session)
 	if err != nil {
 		return 0, 0, err
@@ -308,6 +307,8 @@ func (b *backend) take(ctx context.Context, m candidacy) (uint64, time.Duration,
 	switch {
 	case s.endedError() != nil && !m.owns(s.leader):
 		return 0, 0, s.endedError()
+	case refused.LockDelayed() && !m.owns(s.leader):
+		return 0, min(max(b.conn.cfg.LockDelay/4, 50*time.Millisecond), time.Second), nil
 	case m.owns(s.leader) && m.releasing:
 		// A release of unknown outcome may still arrive, and it would end a leadership whose duty
 		// has begun. So release now. This is not counted in ops: no view becomes outdated by it.
