@@ -320,7 +320,6 @@ func (l *loop) start(c *child, now time.Time) bool {
 		c.base = pprof.WithLabels(l.base, labels)
 	}
 	r.Context, r.cancel = context.WithCancelCause(c.base)
-	c.current.Store(r)
 	if c.def.Tree != nil {
 		r.sub = newLoop(loopConfig{
 			path: c.path, id: c.id(), incarnation: c.incarnation, tree: c.def.Tree,
@@ -328,6 +327,7 @@ func (l *loop) start(c *child, now time.Time) bool {
 			onReady: func() { Ready(r) },
 		})
 	}
+	c.current.Store(r) // complete: Restart looks into it from anywhere
 	l.alive++
 	if c.def.Gate || c.def.Tree != nil {
 		l.setStateAt(c, StateStarting, now)
