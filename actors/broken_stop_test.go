@@ -81,7 +81,7 @@ func TestAMemberThatStopsIsMarkedThoughAConnectionBreaksOff(t *testing.T) {
 		three(c, 9, stopsIn(5*time.Second))
 		m, to, once := c.members[c.follower()], c.consul.RoundTripper(), atomic.Bool{}
 		key := c.store.Keys().Member(m.id)
-		marks := transport.TxnWith(`"Verb":"lock"`, key)
+		marks := transport.TxnWith(`"Verb":"cas","Key":"` + key + `"`)
 		m.net.Via(transport.When(to, func(r *http.Request) bool {
 			return marks(r) && !once.Swap(true)
 		}, transport.Fail(transport.ErrReset)))

@@ -260,11 +260,15 @@ func TestLeadWaitsForALeaderOfAVersionThatWritesNoTermWhoCameUnseen(t *testing.T
 func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 	run(t, func(c *cluster) {
 		m := c.start("n1")
-		of := func(verb string) func(*http.Request) bool {
-			return transport.TxnWith(`"Verb":"` + verb + `","Key":"service/demo/leader"`)
+		of := func(verbs ...string) func(*http.Request) bool {
+			return func(r *http.Request) bool {
+				return slices.ContainsFunc(verbs, func(verb string) bool {
+					return transport.TxnWith(`"Verb":"` + verb + `","Key":"service/demo/leader"`)(r)
+				})
+			}
 		}
 		consul := c.consul.RoundTripper()
-		takes := &transport.Recorder{To: consul, Keep: of("lock")}
+		takes := &transport.Recorder{To: consul, Keep: of("lock", "cas")}
 		p := &transport.Recorder{To: takes, Keep: of("delete")}
 		m.net.Via(p)
 		c.awaitLead(5 * time.Second)
@@ -295,8 +299,8 @@ func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
 		}
 		n, d := len(takes.Copies()), len(p.Copies())
 		if n < 3 || d != 1 {
-			t.Fatalf("%d locks and %d resignations were seen, want the take, two epochs and one", n,
-				d)
+			t.Fatalf("%d takes and epochs and %d resignations were seen, want the take, two "+
+				"epochs and one", n, d)
 		}
 		m.net.Cut(errors.New("connection refused")) // it does not take the leadership again
 		check("after a resignation")

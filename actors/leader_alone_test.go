@@ -18,7 +18,7 @@ import (
 func TestALeaderThatAloneCannotPlanMakesWayForAnother(t *testing.T) {
 	for _, text := range []string{"sequence/leader/0", "demo/members/?", "demo/acks/?",
 		"demo/assignments/?", "demo/workload/?", "demo/control/?", `"service/demo/control/"`,
-		`"lock","Key":"service/demo/leader"`} {
+		`"cas","Key":"service/demo/leader"`} {
 		for _, answer := range []string{"403", "500", "lost", "silent"} {
 			t.Run(answer+" "+strings.ReplaceAll(text, "/", "-"), func(t *testing.T) {
 				run(t, func(c *cluster) {
@@ -37,7 +37,7 @@ func TestALeaderThatAloneCannotPlanMakesWayForAnother(t *testing.T) {
 					case "demo/control/?":
 						c.put("control/drain/nobody", "")
 					case "demo/assignments/?", `"service/demo/control/"`,
-						`"lock","Key":"service/demo/leader"`:
+						`"cas","Key":"service/demo/leader"`:
 						c.put("leader", "n1 ") // a new epoch
 					}
 					limit := 75 * time.Second // until it makes way, and a grace of n3's

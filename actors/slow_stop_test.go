@@ -197,7 +197,7 @@ func TestAStopEndsSoonWhileAWriteOfTheRecordIsNotAnswered(t *testing.T) {
 			three(c, 9)
 			m := c.members[c.follower()]
 			to, key := c.consul.RoundTripper(), c.store.Keys().Member(m.id)
-			aimed, silent := transport.TxnWith(`"Verb":"lock"`, key), atomic.Bool{}
+			aimed, silent := transport.TxnWith(`"Verb":"cas","Key":"`+key+`"`), atomic.Bool{}
 			way, sent := telling(transport.When(to, func(r *http.Request) bool {
 				return silent.Load() || aimed(r) && !silent.Swap(true)
 			}, transport.Hang), aimed)

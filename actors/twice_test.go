@@ -128,9 +128,9 @@ func (p *copier) kindsOf(ops []copiedOp) []string {
 			add("sweep")
 		case guarded && ack:
 		case guarded:
-		case member && verb == "lock" && ops[0].KV.Verb != "check-session":
-			add("registration")
 		case member && verb == "lock":
+			add("registration")
+		case member && verb == "cas":
 			add("record")
 		case member && verb == "delete" && slices.ContainsFunc(ops, func(o copiedOp) bool {
 			return o.KV.Verb == "delete-tree"

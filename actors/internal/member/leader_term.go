@@ -28,14 +28,20 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 	if err != nil {
 		return messages.Leadership{}, err
 	}
-	free := store.CheckNotExists(leader.Key)
+	flags := leader.Flags + 1
+	lock := func(free store.Op) []store.Op {
+		return []store.Op{free, store.Lock(leader.Key, []byte(a.ID), flags, s.ID)}
+	}
+	takes := lock(store.CheckNotExists(leader.Key))
 	switch {
 	case leader.Session != "" && leader.Session != s.ID:
 		// The watch may be silent, and this one may write no term.
 		a.leases = unrecordedLeases{}
 		return messages.Leadership{}, store.ErrRefused // the watch will tell whose it is
+	case leader.Session != "": // it has led already: before its lease ran out, mostly
+		takes = store.Rewrite(leader.Key, []byte(a.ID), flags, leader.ModifyIndex, s.ID)
 	case leader.CreateIndex != 0:
-		free = store.CheckIndex(leader.Key, leader.ModifyIndex)
+		takes = lock(store.CheckIndex(leader.Key, leader.ModifyIndex))
 	}
 	if a.isPast(term) {
 		return messages.Leadership{}, errPast
@@ -61,13 +67,13 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 		a.clearAt = clearAt
 	}
 	a.sending()
-	a.flags = leader.Flags + 1
+	a.flags = flags
 	earlier := a.taking
 	a.taking = messages.Leadership{Role: messages.Leading, Session: s.ID, ClearAt: clearAt}
 	var result store.Result
 	err = a.Answered(ctx, func(ctx context.Context) error {
-		result, err = a.Store.Txn(ctx, store.CAS(term.Key, next.Encode(), 0, term.ModifyIndex),
-			free, store.Lock(leader.Key, []byte(a.ID), a.flags, s.ID))
+		result, err = a.Store.Txn(ctx, append([]store.Op{store.CAS(term.Key, next.Encode(), 0,
+			term.ModifyIndex)}, takes...)...)
 		return err
 	})
 	if err != nil && !store.OutcomeUnknown(err) {

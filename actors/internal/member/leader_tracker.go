@@ -40,7 +40,7 @@ type LeaderTracker struct {
 	behindAt time.Time
 	leases   unrecordedLeases // what was found out about leaders that write no term
 	clearAt  time.Time        // until when this process waits, or waited, for leaders before it
-	// of the last lock sent, or read since: other flags are what makes a lock raise ModifyIndex
+	// of the key as written last, or read since: other flags are what makes a write raise ModifyIndex
 	flags uint64
 
 	// taking is the leadership for which the last take was sent, if it is not known whether that was
@@ -260,8 +260,8 @@ func (a *LeaderTracker) raise(ctx context.Context, s messages.Session,
 	}
 	for range 5 {
 		a.sending()
-		result, err := a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), at),
-			store.Lock(a.Keys.Leader(), []byte(a.ID), a.flags, s.ID))
+		result, err := a.Store.Txn(ctx,
+			store.Rewrite(a.Keys.Leader(), []byte(a.ID), a.flags, at, s.ID)...)
 		switch {
 		case err == nil && (result.Index <= at || result.Index == l.Epoch):
 			// it changed nothing; or Consul was restored, and counts anew

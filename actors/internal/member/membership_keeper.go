@@ -309,9 +309,8 @@ func (a *MembershipKeeper) write(ctx context.Context, session string, m messages
 	index uint64) error {
 	key := a.Keys.Member(a.ID)
 	for tries := 3; ; tries-- {
-		result, err := a.Store.Txn(ctx, store.CheckSession(key, session),
-			store.CheckIndex(key, index),
-			store.Lock(key, a.value(m.Phase == messages.Leaving), 0, session))
+		result, err := a.Store.Txn(ctx,
+			store.Rewrite(key, a.value(m.Phase == messages.Leaving), 0, index, session)...)
 		if err == nil {
 			m.Written = result.Index
 			a.out.Set(m)
