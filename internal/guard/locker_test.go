@@ -107,12 +107,18 @@ func TestWhatDoesNotDieOfAnothersDeadGuardKeepsNoBoundLock(t *testing.T) {
 	if err := dead.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	left := exec.Command("sh", "-c", "while :; do "+markerEnv+"="+token+"/1 sleep 1000; done")
+	// several: a busy host takes its time until one is back
+	left := exec.Command("sh", "-c", "for i in 1 2 3 4 5 6 7 8; do while :; do "+markerEnv+"="+
+		token+"/1 sleep 1000; done & done; wait")
 	left.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := left.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = syscall.Kill(-left.Process.Pid, syscall.SIGKILL); _ = left.Wait() }()
+	testkit.Eventually(t, "they are there", func() bool {
+		pids, err := testkit.Marked(markerEnv + "=" + token + "/1")
+		return err == nil && len(pids) == 8
+	})
 	for _, bound := range []bool{false, true} {
 		f, err := os.Create(filepath.Join(t.TempDir(), "lock"))
 		if err != nil {
