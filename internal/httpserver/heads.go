@@ -24,6 +24,11 @@ const ( // bytes
 	allHeads = 32 << 20 // for what is beyond that, of all connections together
 )
 
+const noRoom = "other requests' headers take all the room that there is: ask again soon, or " +
+	"with fewer"
+
+var tooManyLines = fmt.Sprintf("a request may have %d lines of headers: send fewer", HeadLines)
+
 // Server is an http.Server that limits what the heads of all requests together take.
 type Server struct {
 	*http.Server
@@ -101,13 +106,10 @@ func (c *headConn) follow(state http.ConnState) {
 func (c *headConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.fits(p[:n]) {
-		return 0, c.refuse(http.StatusServiceUnavailable,
-			"other requests' headers take all the room that there is: ask again soon, or with "+
-				"fewer")
+		return 0, c.refuse(http.StatusServiceUnavailable, noRoom)
 	}
 	if c.tooLong() {
-		return 0, c.refuse(http.StatusRequestHeaderFieldsTooLarge,
-			fmt.Sprintf("a request may have %d lines of headers: send fewer", HeadLines))
+		return 0, c.refuse(http.StatusRequestHeaderFieldsTooLarge, tooManyLines)
 	}
 	return n, err
 }
@@ -117,6 +119,32 @@ func (c *headConn) tooLong() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.served && c.lines > HeadLines
+}
+
+// check is for a head whose beginning, of 4 KiB at the most, may have come with the request before
+// it, behind which nothing was counted: of a client that does not wait for answers. Status 0: it is
+// not too much.
+func (c *headConn) check(r *http.Request) (status int, why string) {
+	lines, size := int64(1), int64(len(r.Method)+len(r.RequestURI)+len(r.Proto))
+	if r.Host != "" {
+		lines, size = lines+1, size+int64(len(r.Host))
+	}
+	for name, values := range r.Header {
+		lines += int64(len(values))
+		for _, value := range values {
+			size += int64(len(name) + len(value))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines, c.bytes = max(c.lines, lines), max(c.bytes, size)
+	switch {
+	case c.lines > HeadLines:
+		return http.StatusRequestHeaderFieldsTooLarge, tooManyLines
+	case !c.room():
+		return http.StatusServiceUnavailable, noRoom
+	}
+	return 0, ""
 }
 
 // fits takes room for what was read, if it is a head's.
@@ -138,6 +166,11 @@ func (c *headConn) fits(read []byte) bool {
 		}
 		c.length = 0
 	}
+	return c.room()
+}
+
+// room takes what the head needs beyond what it has. It needs c.mu.
+func (c *headConn) room() bool {
 	more := max(0, c.bytes+headLine*c.lines-ownHead) - c.took
 	if more <= 0 {
 		return true

@@ -120,3 +120,34 @@ func TestOnlyLinesOfAHeadAreCounted(t *testing.T) {
 		c = dial(t, address)
 	}
 }
+
+func TestTheLinesOfAHeadCountWhereItCameWithTheRequestBeforeIt(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprint(w, len(b), " ", len(r.Header))
+	})
+	address := start(t, httpserver.Config{Handler: handler, Pace: patience, Body: patience})
+	const most = httpserver.HeadLines
+	for before, answer := range map[string]string{
+		"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n":                         "0 0",
+		"PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc": "3 1",
+		"PUT / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n" +
+			"\r\n3\r\nabc\r\n0\r\n\r\n": "3 0",
+	} {
+		for lines, want := range map[int]int{most: http.StatusOK,
+			most + 1: http.StatusRequestHeaderFieldsTooLarge,
+			500:      http.StatusRequestHeaderFieldsTooLarge} {
+			c := dial(t, address)
+			c.send(before + manyLines(lines-2, 0) + "\r\n")
+			if status, body := c.answer(); status != http.StatusOK || body != answer {
+				t.Fatalf("%q: %d %q", before, status, body)
+			}
+			status, body := c.answer()
+			if status != want || status != http.StatusOK && !strings.Contains(body, "256 lines") {
+				t.Errorf("%q and %d lines: %d %q", before, lines, status, body)
+			} else if want != http.StatusOK && !c.ended() {
+				t.Errorf("%q and %d lines: the connection is still open", before, lines)
+			}
+		}
+	}
+}

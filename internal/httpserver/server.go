@@ -80,12 +80,13 @@ func New(c Config) *Server {
 	if c.Conns > 0 {
 		p := newPlaces(c.Conns, c.ConnState)
 		h = p.only(h, c.Always, c.Refused)
-		s.ConnState, s.ConnContext = p.hook, withConn
+		s.ConnState = p.hook
 	}
 	if c.Pace > 0 || c.Body > 0 {
 		h = Paced(h, c.Pace, c.Body)
 	}
-	s.Handler, s.ConnState = seen(h), s.heads.hook(s.ConnState)
+	s.Handler, s.ConnState = s.heads.seen(h), s.heads.hook(s.ConnState)
+	s.ConnContext = withConn
 	return s
 }
 
@@ -98,10 +99,19 @@ func (s *Server) logf(format string, args ...any) {
 	log.Printf(format, args...)
 }
 
-// seen takes the deadline away that a request's body has until a handler sees the request: whoever
-// serves it sets another.
-func seen(next http.Handler) http.Handler {
+// seen looks at the head once more, and takes the deadline away that a request's body has until a
+// handler sees the request: whoever serves it sets another.
+func (h *heads) seen(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(*headConn); ok {
+			if status, why := c.check(r); status != 0 {
+				w.Header().Set("Connection", "close")
+				w.Header().Set("Retry-After", "1")
+				h.refused(status, w.Header())
+				refuse(w, r, status, why)
+				return
+			}
+		}
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		next.ServeHTTP(w, r)
 	})
