@@ -43,7 +43,7 @@ func (c *rawConn) Read(p []byte) (int, error) {
 	if c.left <= 0 {
 		return 0, fmt.Errorf("more than %d bytes before the end of the handshake", HeaderBytes)
 	}
-	n, err := c.Conn.Read(p)
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
 	c.left -= n
 	return n, err
 }

@@ -126,27 +126,54 @@ func TestAHandshakeThatDoesNotComeHoldsNoPlace(t *testing.T) {
 	})
 }
 
+// counted counts what is written to a connection.
+type counted struct {
+	net.Conn
+	bytes int
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	c.bytes += len(p)
+	return c.Conn.Write(p)
+}
+
 func TestAHandshakeHasABoundedSize(t *testing.T) {
 	secure := speaksTLS(t)
 	secure.ClientAuth = tls.RequireAnyClientCert
 	address := start(t, httpserver.Config{Handler: hello, TLS: secure, ErrorLog: quiet})
-	for n, want := range map[int]int{1: 200, 2 * httpserver.HeaderBytes / 800: 0} {
+	one := secure.Certificates[0].Certificate[0]
+	bound := httpserver.HeaderBytes / len(one)
+	passed, refused := 0, 0
+	for _, n := range []int{1, bound - 5, bound - 4, bound - 3, bound - 2, bound - 1, bound,
+		bound + 1, bound + 20, 2 * bound} {
 		chain := tls.Certificate{PrivateKey: secure.Certificates[0].PrivateKey}
 		for range n {
-			chain.Certificate = append(chain.Certificate, secure.Certificates[0].Certificate[0])
+			chain.Certificate = append(chain.Certificate, one)
 		}
+		sent := &counted{Conn: dial(t, address)}
+		c := tls.Client(sent, &tls.Config{InsecureSkipVerify: true,
+			Certificates: []tls.Certificate{chain}})
+		err := c.Handshake()
+		bytes := sent.bytes
 		// In TLS 1.3 the client is through before the server has looked.
-		c, err := shake(t, address, &tls.Config{Certificates: []tls.Certificate{chain}})
 		if err == nil {
 			_, _ = io.WriteString(c, get)
-			resp, bad := http.ReadResponse(c.in, nil)
+			resp, bad := http.ReadResponse(bufio.NewReader(c), nil)
 			if err = bad; err == nil {
 				resp.Body.Close()
 			}
 		}
-		if (err == nil) != (want == 200) {
-			t.Errorf("with %d certificates: %v", n, err)
+		if (err == nil) != (bytes <= httpserver.HeaderBytes) {
+			t.Errorf("with %d certificates, %d bytes: %v", n, bytes, err)
 		}
+		if err == nil {
+			passed++
+		} else {
+			refused++
+		}
+	}
+	if passed < 2 || refused < 3 {
+		t.Errorf("%d passed and %d were refused: the bound was not between them", passed, refused)
 	}
 }
 
