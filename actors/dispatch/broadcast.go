@@ -297,9 +297,13 @@ func (d *Dispatcher) outgoing(r *http.Request) http.Header {
 }
 
 // isUpgrade tells whether a client wants more than an answer. Another version of HTTP it only
-// offers, and in HTTP/1.0 it cannot want more.
+// offers, in HTTP/1.0 it cannot want more, and what Connection does not name is no wish of its
+// connection.
 func isUpgrade(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) || upgradeType(r.Header) == "" {
+		return false
+	}
 	asked := http.Header{"Upgrade": slices.Clone(r.Header.Values("Upgrade"))}
 	dropOtherHTTP(asked)
-	return asked.Get("Upgrade") != "" && r.ProtoAtLeast(1, 1)
+	return asked.Get("Upgrade") != ""
 }
