@@ -65,4 +65,9 @@
 // list until their session has expired; when one of them would be next, the one after it leads half
 // a second later, and behind eight of them whoever is quickest does, whatever its priority.
 // A Consul that lost its data begins its tokens anew.
+//
+// A Consul server that is started anew begins the lock-delays in its log anew, and refuses each
+// lock of their keys, whoever has had them since. So for a lock-delay after that a leadership which
+// is given up in good order is not free at once, if an earlier leader had been lost. Nor is the
+// record of a candidate free whose join was not heard of before its session was over.
 package onconsul
