@@ -152,11 +152,14 @@ func (a *MembershipKeeper) predecessor(ctx context.Context, h holder) (time.Time
 	switch next {
 	case endItsSession:
 		a.Log.Info("ending-predecessors-session", "predecessor", name)
+		if err := a.release(ctx, h); err != nil {
+			return time.Time{}, err
+		}
 		if err := a.Store.DestroySession(ctx, h.session); err != nil {
 			return time.Time{}, err
 		}
 		a.wait(h.session)
-		return time.Now().Add(LockPoll(a.LockDelay, 0)), nil
+		return time.Now().Add(LockPoll(0, 0)), nil
 	case refuseID:
 		return time.Time{}, a.taken(name, "is alive")
 	case waitForLeader:
@@ -180,6 +183,27 @@ func (a *MembershipKeeper) predecessor(ctx context.Context, h holder) (time.Time
 			time.Since(a.waiting.since).Round(time.Second)))
 	}
 	return time.Now().Add(time.Second), nil
+}
+
+// release takes away what a session has locked that is to be ended: by its end these keys would go
+// as well, but nobody could lock them for a lock-delay. The leader key goes only if the process is
+// known to be dead: an earlier session of this one may still be at its duty. What is refused or
+// denied is left to the session's end.
+func (a *MembershipKeeper) release(ctx context.Context, h holder) error {
+	left := func(err error) bool {
+		return errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrDenied)
+	}
+	err := a.Store.Goodbye(ctx, protocol.Leaving{Member: a.ID, Session: h.session})
+	if err != nil && !left(err) {
+		return err
+	}
+	if a.Liveness(h.process) != protocol.Dead {
+		return nil
+	}
+	if err = a.Store.Resign(ctx, h.session, protocol.AsTheTermSays, true); left(err) {
+		return nil
+	}
+	return err
 }
 
 // taken is the error that ends a member whose id is held by somebody.
