@@ -31,7 +31,8 @@ func (w *badWay) RoundTrip(r *http.Request) (*http.Response, error) {
 		return w.to.RoundTrip(r)
 	}
 	often := 0.03
-	if strings.Contains(body, `"Verb":"lock"`) {
+	if strings.Contains(body, `"Verb":"lock"`) ||
+		strings.Contains(body, `"Verb":"cas","Key":"service/demo/leader"`) {
 		often = 0.3
 	}
 	w.mu.Lock()

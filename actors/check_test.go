@@ -188,6 +188,44 @@ func TestAnAgentThatTakesNoMoreReportsCostsOneSession(t *testing.T) {
 	}
 }
 
+// A Consul server that is started anew denies reports until it has read the tokens from its log. The
+// next session is bound to the check nevertheless: without one it would be noticed late that this
+// member dies, for as long as the session lasts.
+func TestReportsThatAreDeniedForAMomentCostNoCheck(t *testing.T) {
+	run(t, func(c *cluster) {
+		var away, denied atomic.Bool
+		consul := c.consul.RoundTripper()
+		c.way = transport.Func(func(r *http.Request) (*http.Response, error) {
+			switch path := r.URL.Path; {
+			case away.Load():
+				return nil, transport.ErrReset
+			case !denied.Load():
+			case strings.HasPrefix(path, "/v1/agent/"):
+				return transport.Answer(r, 403, "ACL not found"), nil
+			default:
+				time.Sleep(2 * time.Second) // until it has read its log
+				denied.Store(false)
+			}
+			return consul.RoundTrip(r)
+		})
+		m := c.start("n1")
+		c.await("a session", 10*time.Second, func() bool { return m.c.Session().Get().ID != "" })
+		check := m.c.Session().Get().Check
+		time.Sleep(time.Minute)
+		away.Store(true)
+		time.Sleep(8 * time.Second)
+		denied.Store(true)
+		away.Store(false)
+		c.await("the next session", time.Minute, func() bool {
+			s := m.c.Session().Get()
+			return s.Count == 2 && s.ID != ""
+		})
+		if now := m.c.Session().Get().Check; now != check || check == "" {
+			t.Errorf("the next session is bound to %q, and the first one was to %q", now, check)
+		}
+	})
+}
+
 // A way to the agent that is too slow for the check every now and then costs two sessions, the next
 // one is bound to no check, and once nothing was lost for ten minutes one may be again.
 func TestACheckThatCostsTwoSessionsIsDoneWithout(t *testing.T) {

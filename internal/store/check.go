@@ -34,10 +34,11 @@ type CheckKeeper struct {
 	Stuck      func() bool
 	Registered func(context.Context)
 
-	there  bool   // it has been registered
-	asked  bool   // a registration was sent, so it may have been
-	bound  string // the session that is bound to it
-	strays tally  // reports that went to an agent without the check
+	there  bool      // it has been registered
+	asked  bool      // a registration was sent, so it may have been
+	bound  string    // the session that is bound to it
+	strays tally     // reports that went to an agent without the check
+	wanted time.Time // since when there is no session; zero: there is one
 }
 
 // checkAgain is how soon an agent that takes no check is asked again: sessions that are opened
@@ -64,20 +65,22 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 	session := k.Session.Subscribe()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	k.noteSession(k.Session.Get())
 	for {
 		if k.Idle != nil {
 			k.Idle(ctx)
 		}
 		timer.Reset(time.Until(next))
 		var err error
+		var sent time.Time // of a report
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-session.Changed():
-			k.bound = ""
-			switch s := session.Take(); {
+			s := session.Take()
+			k.noteSession(s)
+			switch {
 			case s.Check != "":
-				k.bound = s.ID
 				next = earlier(next, time.Now().Add(every))
 			case s.ID == "" && s.Count > 0 && registered:
 				// The next session is wanted at once, and the check may be critical.
@@ -85,7 +88,7 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 			}
 			continue
 		case r := <-reports.Results:
-			if err = r.err; err == nil {
+			if err, sent = r.err, r.sent; err == nil {
 				ladder.Reset()
 				k.Store.Succeeded("check")
 				c := k.Out.Get()
@@ -147,7 +150,7 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 		case registered, k.bound != "", errors.Is(err, ErrUnreachable):
 			// The session that is bound to the check goes on, and with it the reports.
 			if errors.Is(err, ErrDenied) && k.lapsed() {
-				k.without(err.Error())
+				k.deniedAt(sent, err)
 			}
 			wait = min(ladder.NextBackOff(), k.patience())
 			k.Store.Failed("check", err, wait)
@@ -171,6 +174,34 @@ func earlier(a, b time.Time) time.Time {
 // is bound to it would be given up in its turn.
 func (k *CheckKeeper) lapsed() bool {
 	return time.Since(k.Out.Get().Reported) >= k.Instance.CheckTTL
+}
+
+// deniedAt takes in that a report was denied that was sent then. A Consul server that was started
+// anew denies all until it has read the tokens from its log. So what counts is what comes of a
+// report when the next session is wanted: until then it is not known whether that can be bound.
+func (k *CheckKeeper) deniedAt(sent time.Time, err error) {
+	if !k.wanted.IsZero() && !sent.Before(k.wanted) {
+		k.without(err.Error())
+		return
+	}
+	if c := k.Out.Get(); k.strays.count() <= mostStrays {
+		c.Known, c.ID = false, ""
+		k.Out.Set(c)
+	}
+}
+
+// noteSession takes in the session of the process.
+func (k *CheckKeeper) noteSession(s messages.Session) {
+	k.bound = ""
+	if s.Check != "" {
+		k.bound = s.ID
+	}
+	switch {
+	case s.ID != "":
+		k.wanted = time.Time{}
+	case k.wanted.IsZero():
+		k.wanted = time.Now()
+	}
 }
 
 // patience is how soon at the latest what has failed is followed by the next try: at once while the
