@@ -188,9 +188,9 @@ func TestAnAgentThatTakesNoMoreReportsCostsOneSession(t *testing.T) {
 	}
 }
 
-// A Consul server that is started anew denies reports until it has read the tokens from its log. The
-// next session is bound to the check nevertheless: without one it would be noticed late that this
-// member dies, for as long as the session lasts.
+// A Consul server that is started anew denies reports until it has read the tokens from its log.
+// The next session is bound to the check nevertheless: without one it would be noticed late that
+// this member dies, for as long as the session lasts.
 func TestReportsThatAreDeniedForAMomentCostNoCheck(t *testing.T) {
 	run(t, func(c *cluster) {
 		var away, denied atomic.Bool

@@ -285,10 +285,11 @@ func (c *Conn) commitNothing() error {
 	return err
 }
 
-// awaitLeaves ends c.leaving when nothing of this connection's is left in the session, or the caller
-// has closed the client. A client that goes on is disconnected for a moment only: it connects again
-// at once. What leaves is counted as a leader or a pending leave but for moments, and for the
-// session's timeout of a second look for a late join: so two looks are made, that far apart.
+// awaitLeaves ends c.leaving when nothing of this connection's is left in the session, or the
+// caller has closed the client. A client that goes on is disconnected for a moment only: it
+// connects again at once. What leaves is counted as a leader or a pending leave but for moments,
+// and for the session's timeout of a second look for a late join: so two looks are made, that far
+// apart.
 func (c *Conn) awaitLeaves() {
 	for done := 0; done < 2; done++ {
 		c.sleep(c.leaving, c.timeout())

@@ -2,6 +2,7 @@ package onzk_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 
@@ -57,6 +58,32 @@ func TestWhatACallersOwnConnectionHoldsGoesWhenZooKeeperIsBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where the caller reads the client's events, nothing of a connection that was closed goes on beside
+// the client, which does.
+func TestNothingOfAClosedConnectionGoesOnWithItsCallersClient(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		d := &onzk.Dialer{Base: s.zoo.Way(devzookeeper.Weather{}).Dial}
+		client, events, err := zk.Connect(addresses, onzk.DefaultSessionTimeout,
+			zk.WithDialer(d.Dial), zk.WithLogger(silent{}))
+		must(t, err)
+		defer client.Close()
+		go func() {
+			for range events { // until the client is closed
+			}
+		}()
+		time.Sleep(time.Second) // until it is connected
+		before := runtime.NumGoroutine()
+		own, err := onzk.New(client, nil, d, onzk.Config{Logger: s.log})
+		must(t, err)
+		becomes(t, s.nominate(own, "a"), election.Leading)
+		own.Close()
+		time.Sleep(3 * onzk.DefaultSessionTimeout)
+		if n := runtime.NumGoroutine(); n > before {
+			t.Errorf("%d goroutines, and %d before there was a connection", n, before)
+		}
+	})
 }
 
 // silent is no log of the client.
