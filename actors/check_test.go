@@ -169,14 +169,25 @@ func TestAnAgentThatTakesNoMoreReportsCostsOneSession(t *testing.T) {
 				three(c, 9)
 				time.Sleep(time.Minute)
 				denied.Store(true)
+				without := map[string]time.Duration{} // a session, by looks every 50 ms
 				c.await("sessions without a check", time.Minute, func() bool {
-					for _, m := range c.members {
-						if s := m.c.Session().Get(); s.Count != 2 || s.Check != "" {
-							return false
+					opened := 0
+					for id, m := range c.members {
+						switch s := m.c.Session().Get(); {
+						case s.ID == "":
+							without[id] += 50 * time.Millisecond
+						case s.Count == 2 && s.Check == "":
+							opened++
 						}
 					}
-					return c.balanced(9)()
+					return opened == 3
 				})
+				for id, d := range without {
+					if d > 2*time.Second {
+						t.Errorf("%s opened its next session after %v", id, d)
+					}
+				}
+				c.await("shared out", time.Minute, c.balanced(9))
 				time.Sleep(5 * time.Minute)
 				for id, m := range c.members {
 					if s := m.c.Session().Get(); s.Count != 2 {
@@ -222,6 +233,36 @@ func TestReportsThatAreDeniedForAMomentCostNoCheck(t *testing.T) {
 		})
 		if now := m.c.Session().Get().Check; now != check || check == "" {
 			t.Errorf("the next session is bound to %q, and the first one was to %q", now, check)
+		}
+	})
+}
+
+// So is one that is wanted while they are denied and the check passes: that is known of it.
+func TestASessionThatIsLostWhileReportsAreDeniedForAMomentCostsNoCheck(t *testing.T) {
+	run(t, func(c *cluster) {
+		var denied atomic.Bool
+		c.way = agentOnly(c.consul.RoundTripper(), "/v1/agent/check/update/",
+			func(r *http.Request) (*http.Response, error) {
+				if denied.Load() {
+					return transport.Answer(r, 403, "ACL not found"), nil
+				}
+				return nil, nil
+			})
+		m := c.start("n1")
+		c.await("a session", 10*time.Second, func() bool { return m.c.Session().Get().ID != "" })
+		time.Sleep(time.Minute)
+		was := m.c.Session().Get()
+		denied.Store(true)
+		time.Sleep(time.Second)
+		c.must(c.store.DestroySession(c.t.Context(), was.ID))
+		time.Sleep(2 * time.Second)
+		denied.Store(false)
+		c.await("the next session", time.Minute, func() bool {
+			s := m.c.Session().Get()
+			return s.Count == 2 && s.ID != ""
+		})
+		if now := m.c.Session().Get().Check; now != was.Check || now == "" {
+			t.Errorf("the next session is bound to %q, and the first one was to %q", now, was.Check)
 		}
 	})
 }
