@@ -21,14 +21,8 @@ func TestWhatACallersOwnConnectionHoldsGoesWhenZooKeeperIsBack(t *testing.T) {
 		"its caller does": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *embedded) {
-				d := &onzk.Dialer{Base: s.zoo.Way(devzookeeper.Weather{}).Dial}
-				client, events, err := zk.Connect(addresses, onzk.DefaultSessionTimeout,
-					zk.WithDialer(d.Dial), zk.WithLogger(silent{}))
-				must(t, err)
-				defer func() {
-					client.Close()
-					time.Sleep(3 * onzk.DefaultSessionTimeout) // until it has noticed that
-				}()
+				client, events, d := s.callersClient()
+				defer ends(client)
 				if reads {
 					events = nil
 				}
@@ -60,14 +54,77 @@ func TestWhatACallersOwnConnectionHoldsGoesWhenZooKeeperIsBack(t *testing.T) {
 	}
 }
 
-// Where the caller reads the client's events, nothing of a connection that was closed goes on beside
-// the client, which does.
+// A candidate that did not lead leaves as well: none behind it would ever.
+func TestACandidateOfACallersOwnConnectionLeavesWhenZooKeeperIsBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		client, _, d := s.callersClient()
+		defer ends(client)
+		own, err := onzk.New(client, nil, d, onzk.Config{Logger: s.log})
+		must(t, err)
+		two := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+		defer two.Close()
+		a := s.nominate(two, "a")
+		becomes(t, a, election.Leading)
+		becomes(t, s.nominate(own, "b"), election.Following)
+		c := s.nominate(two, "c")
+		becomes(t, c, election.Following)
+		s.zoo.Stop()
+		own.Close()
+		time.Sleep(5 * onzk.DefaultSessionTimeout)
+		s.zoo.Start()
+		time.Sleep(onzk.DefaultSessionTimeout)
+		left, err := c.Candidates(t.Context())
+		must(t, err)
+		for _, one := range left {
+			if one.Name == "b" {
+				t.Errorf("with ZooKeeper back, the candidates are %+v", left)
+			}
+		}
+		electiontest.Resign(a, c)
+	})
+}
+
+// So does a leader whose duties end long after the elections were closed.
+func TestALeaderOfACallersOwnConnectionLeavesWhenItsDutiesHaveEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		const longer = 5 * onzk.DefaultSessionTimeout
+		client, _, d := s.callersClient()
+		defer ends(client)
+		own, err := onzk.New(client, nil, d, onzk.Config{Logger: s.log})
+		must(t, err)
+		slow := func(ctx context.Context, _ election.Status) error {
+			<-ctx.Done()
+			time.Sleep(longer)
+			return nil
+		}
+		a := s.stand(own, election.Config{Name: "a", Lead: slow})
+		becomes(t, a, election.Leading)
+		two := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
+		defer two.Close()
+		b := s.nominate(two, "b")
+		becomes(t, b, election.Following)
+		time.Sleep(onzk.DefaultSessionTimeout)
+		own.Close()
+		time.Sleep(longer - time.Second)
+		s.zoo.Stop() // which is away when the duties end
+		time.Sleep(onzk.DefaultSessionTimeout)
+		s.zoo.Start()
+		ctx, cancel := context.WithTimeout(t.Context(), onzk.DefaultSessionTimeout)
+		defer cancel()
+		if _, err := b.State().Wait(ctx, func(s election.Status) bool {
+			return s.Role == election.Leading
+		}); err != nil {
+			t.Errorf("with ZooKeeper back, the next one is %v", b.State().Get())
+		}
+		electiontest.Resign(b)
+	})
+}
+
+// Where the caller reads the client's events, nothing of a connection that was closed goes on
+// beside the client, which does.
 func TestNothingOfAClosedConnectionGoesOnWithItsCallersClient(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
-		d := &onzk.Dialer{Base: s.zoo.Way(devzookeeper.Weather{}).Dial}
-		client, events, err := zk.Connect(addresses, onzk.DefaultSessionTimeout,
-			zk.WithDialer(d.Dial), zk.WithLogger(silent{}))
-		must(t, err)
+		client, events, d := s.callersClient()
 		defer client.Close()
 		go func() {
 			for range events { // until the client is closed
@@ -84,6 +141,22 @@ func TestNothingOfAClosedConnectionGoesOnWithItsCallersClient(t *testing.T) {
 			t.Errorf("%d goroutines, and %d before there was a connection", n, before)
 		}
 	})
+}
+
+// callersClient is a client of the caller's, which goes on when the elections over it are closed.
+func (s *embedded) callersClient() (*zk.Conn, <-chan zk.Event, *onzk.Dialer) {
+	s.t.Helper()
+	d := &onzk.Dialer{Base: s.zoo.Way(devzookeeper.Weather{}).Dial}
+	client, events, err := zk.Connect(addresses, onzk.DefaultSessionTimeout,
+		zk.WithDialer(d.Dial), zk.WithLogger(silent{}))
+	must(s.t, err)
+	return client, events, d
+}
+
+// ends closes a client and waits until it has noticed that.
+func ends(client *zk.Conn) {
+	client.Close()
+	time.Sleep(3 * onzk.DefaultSessionTimeout)
 }
 
 // silent is no log of the client.
