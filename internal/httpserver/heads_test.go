@@ -151,3 +151,39 @@ func TestTheLinesOfAHeadCountWhereItCameWithTheRequestBeforeIt(t *testing.T) {
 		}
 	}
 }
+
+func TestAHeadTakesRoomWhereItCameWithTheRequestBeforeIt(t *testing.T) {
+	release := make(chan struct{})
+	address := start(t, httpserver.Config{Conns: 2000, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "2")
+			fmt.Fprint(w, "ok")
+			_ = http.NewResponseController(w).Flush()
+			if len(r.Header) > 0 {
+				<-release // its head stays
+			}
+		})})
+	defer close(release)
+	fill := func(before, head string) (requests, status int) {
+		for status = http.StatusOK; status == http.StatusOK; requests++ {
+			c := dial(t, address)
+			c.send(before + head + "\r\n")
+			if status, _ = c.answer(); status == http.StatusOK && before != "" {
+				status, _ = c.answer()
+			}
+			if requests > 1000 {
+				t.Fatal("a thousand requests have room for their heads")
+			}
+		}
+		return requests - 1, status
+	}
+	for _, head := range []string{manyLines(240, 240), manyLines(240, 0)} {
+		if n, status := fill("", head); status != http.StatusServiceUnavailable {
+			t.Fatalf("the request after %d: status %d", n, status)
+		}
+	}
+	n, status := fill("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", manyLines(250, 0))
+	if n != 0 || status != http.StatusServiceUnavailable {
+		t.Errorf("%d more requests, which came with others, and status %d", n, status)
+	}
+}
