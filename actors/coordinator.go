@@ -28,6 +28,8 @@ type Coordinator struct {
 	root   *supervisor.Supervisor
 	conf   *configstore.Store
 	begun  atomic.Bool
+	over   context.Context // Run has returned
+	ends   context.CancelFunc
 }
 
 // New checks the settings and wires the tree; it starts nothing and asks
@@ -50,6 +52,7 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	base := actor.NewBase(cfg.settings(), s, log)
 	c := &Coordinator{cfg: cfg, base: base, cells: newCells(base)}
+	c.over, c.ends = context.WithCancel(context.Background())
 	c.cells.capacity.Set(cfg.Capacity)
 	c.cells.tags.Set(slices.Clone(cfg.Tags))
 	if c.routes, err = routing.New(routing.Config{Service: cfg.Service, Client: cfg.Client,
@@ -113,6 +116,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if !c.begun.CompareAndSwap(false, true) {
 		return fmt.Errorf("member %q %w: make another with New", c.cfg.ID, ErrStarted)
 	}
+	defer c.ends()
 	defer c.routes.Close() // the tree may have ended before it started them
 	defer c.conf.Close()
 	defer c.cells.leadsNoMore()
@@ -195,14 +199,22 @@ func (c *Coordinator) Holdings() messages.Reader[messages.Holdings] {
 	return c.cells.holdings.Reader()
 }
 
-// WaitForLeader returns the id of the leader as soon as there is one, or the
-// context's error.
+// WaitForLeader returns the id of the leader as soon as there is one, or the context's error.
+// [ErrStopped]: Run has returned, and nothing is heard of leaders any more.
 func (c *Coordinator) WaitForLeader(ctx context.Context) (string, error) {
-	l, err := c.Leadership().Wait(ctx, func(l messages.Leadership) bool { return l.Leader != "" })
-	if err != nil {
-		return "", fmt.Errorf("waiting for a leader of service %q: %w", c.cfg.Service, err)
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.over, cancel)()
+	l, err := c.Leadership().Wait(own, func(l messages.Leadership) bool {
+		return l.Leader != "" && c.over.Err() == nil
+	})
+	if err == nil {
+		return l.Leader, nil
 	}
-	return l.Leader, nil
+	if err = ctx.Err(); err == nil {
+		err = fmt.Errorf("this member has ended: %w", ErrStopped)
+	}
+	return "", fmt.Errorf("waiting for a leader of service %q: %w", c.cfg.Service, err)
 }
 
 // KV returns Consul's key-value store, retried on the ladder while Consul does

@@ -42,6 +42,9 @@ func TestAfterTheEndOfRunLocateWaitsForNothing(t *testing.T) {
 				if _, err := m.c.Locate(ctx, "a"); !errors.Is(err, actors.ErrStopped) {
 					t.Error(err)
 				}
+				if _, err := m.c.WaitForLeader(ctx); !errors.Is(err, actors.ErrStopped) {
+					t.Error(err)
+				}
 			})
 		})
 	}

@@ -22,7 +22,8 @@ var (
 	// ErrNotReady is returned while what is known of the members and their items may be out of
 	// date.
 	ErrNotReady = routing.ErrNotReady
-	// ErrStopped is returned, along with ErrNotReady, once [Coordinator.Run] has ended.
+	// ErrStopped is returned once [Coordinator.Run] has ended: by [Coordinator.Locate] along with
+	// ErrNotReady, and by [Coordinator.WaitForLeader].
 	ErrStopped = routing.ErrStopped
 )
 
