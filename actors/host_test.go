@@ -3,6 +3,7 @@ package actors_test
 import (
 	"context"
 	"errors"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,6 +78,29 @@ func TestABadSettingIsOneErrorInAllPackages(t *testing.T) {
 		"dispatch": handler} {
 		if !errors.Is(err, actors.ErrConfig) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A sum with one that is longer would begin at the other end.
+func TestATimeIsAYearAtTheMost(t *testing.T) {
+	for name, set := range map[string]func(*actors.Config, time.Duration){
+		"grace":         func(c *actors.Config, d time.Duration) { c.Grace = d },
+		"merge":         func(c *actors.Config, d time.Duration) { c.Merge = d },
+		"leader-soak":   func(c *actors.Config, d time.Duration) { c.LeaderSoak = d },
+		"worker-soak":   func(c *actors.Config, d time.Duration) { c.WorkerSoak = d },
+		"stop-timeout":  func(c *actors.Config, d time.Duration) { c.StopTimeout = d },
+		"brake-hold":    func(c *actors.Config, d time.Duration) { c.BrakeHold = d },
+		"item-cooldown": func(c *actors.Config, d time.Duration) { c.ItemCooldown = d },
+	} {
+		for d, allowed := range map[time.Duration]bool{actors.MaxTime: true,
+			actors.MaxTime + 1: false, math.MaxInt64: false} {
+			cfg := actors.Config{Service: "demo", ID: "n1"}
+			set(&cfg, d)
+			if _, err := actors.New(cfg); (err == nil) != allowed ||
+				err != nil && !strings.Contains(err.Error(), name+" ") {
+				t.Errorf("%s %v: %v", name, d, err)
+			}
 		}
 	}
 }

@@ -28,6 +28,9 @@ const (
 	MaxLockDelay = 60 * time.Second
 )
 
+// MaxTime is the longest that a time of a [Config] may be: a year. Sums of them are reckoned with.
+const MaxTime = 365 * 24 * time.Hour
+
 // MinLease is the shortest [Config.Lease].
 const MinLease = protocol.MinLease
 
@@ -360,10 +363,10 @@ func (c Config) Validate() error {
 	}
 	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge,
 		"worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "grace": d.Grace,
-		"keep-items": d.KeepItems,
+		"keep-items": d.KeepItems, "item-cooldown": d.ItemCooldown,
 		"brake-hold": d.BrakeHold} {
-		if v < 0 {
-			bad("%s %v: give a time of 0s or more", name, v)
+		if v < 0 || v > MaxTime {
+			bad("%s %v: give a time of 0s to %v", name, v, MaxTime)
 		}
 	}
 	if d.KeepItems > protocol.MaxKeep {
@@ -393,9 +396,6 @@ func (c Config) Validate() error {
 	if !(d.MoveBudgetShare >= 0 && d.MoveBudgetShare <= 1) { // not a number is neither
 		bad("move-budget share %v: give more than 0 and at most 1, of the workload",
 			d.MoveBudgetShare)
-	}
-	if d.ItemCooldown < 0 {
-		bad("item-cooldown %v: give 0s or more", d.ItemCooldown)
 	}
 	return errors.Join(errs...)
 }

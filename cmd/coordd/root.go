@@ -133,7 +133,7 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 				return err
 			}
 			a.lookForUnknown(cmd)
-			return nil
+			return checkTimes(cmd.Flags())
 		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
