@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -433,6 +434,10 @@ and that is said.`,
 	cmd.RunE = a.does(func(ctx context.Context, _ []string) error {
 		if w.log == "" {
 			return usage("--config-log is required: it names the log")
+		}
+		if _, err := os.Stat(w.log); errors.Is(err, os.ErrNotExist) {
+			return usage("--config-log %s: there is no such directory, and no log in it to send",
+				w.log)
 		}
 		return a.writing(ctx, s, w, leftSent)
 	})

@@ -185,6 +185,18 @@ func withLog(t *testing.T, consul, dir string, command ...string) (said string, 
 	return out.String(), code
 }
 
+// A slip of the pen in the path is no empty log.
+func TestAReplayOfALogThatIsNotThereMakesNone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "slip")
+	said, code := replay(t, "127.0.0.1:1", dir)
+	if code != 2 || !strings.Contains(said, "no such directory") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it made %s: %v", dir, err)
+	}
+}
+
 func TestASignalEndsAReplayWhoseErrorsNobodyReads(t *testing.T) {
 	url, dir := conflictingWrites(t, 2)
 	ctx, cancel := context.WithCancel(t.Context())
