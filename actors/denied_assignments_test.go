@@ -55,3 +55,51 @@ func TestAMemberThatMayNotTouchItsOwnAssignmentsKeepsThem(t *testing.T) {
 		})
 	}
 }
+
+// A leader that may write no assignments makes way for one that may. What is denied to all of one
+// item, or of one member, moves no leadership.
+func TestALeaderThatMayWriteNoAssignmentsMakesWay(t *testing.T) {
+	for name, x := range map[string]struct {
+		denied string // what a write holds
+		all    bool   // it is denied to all members
+		stays  bool
+	}{
+		"this leader alone":      {"demo/assignments/", false, false},
+		"all leaders, an item":   {"/late-1", true, true},
+		"all leaders, at member": {"demo/assignments/n3", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				var denied atomic.Bool
+				direct := c.consul.RoundTripper()
+				write := holding("PUT", x.denied)
+				ways := transport.Func(func(r *http.Request) (*http.Response, error) {
+					if denied.Load() && write(r) {
+						return transport.Answer(r, 403, "Permission denied"), nil
+					}
+					return direct.RoundTrip(r)
+				})
+				c.way = ways
+				c.start("n1")
+				c.await("n1 leads", time.Minute, func() bool { return c.leader() == "n1" })
+				if !x.all {
+					c.way = direct
+				}
+				c.start("n2")
+				c.start("n3")
+				c.addWork(c.items(6)...)
+				c.await("all run", time.Minute, c.balanced(6))
+				denied.Store(true)
+				late := []string{"late-1", "late-2", "late-3", "late-4"}
+				c.addWork(late...)
+				if !x.stays {
+					c.await("all run", time.Minute, c.balanced(10))
+				}
+				time.Sleep(5 * time.Minute)
+				if leads := c.leader(); (leads == "n1") != x.stays {
+					t.Errorf("%s leads", leads)
+				}
+			})
+		})
+	}
+}

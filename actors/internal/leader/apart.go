@@ -25,7 +25,13 @@ type apart struct {
 	most     int    // orders in a transaction with it; 0: any
 	bare     error  // with this it was in vain when it was alone: it is sent without the event log
 	aside           // how often in a row it was in vain alone
+	// denied is the assignment whose write was denied to this order alone; nil: none, or one of
+	// another order was written since
+	denied *place
 }
+
+// place is where an item is, or is to be.
+type place struct{ member, item string }
 
 // mostInVain is how many orders are sent alone, one after the other, that change nothing.
 const mostInVain = 8
@@ -118,6 +124,41 @@ func (a *Assigner) refused(o order, err error, sent int) {
 		x.bare = nil
 		a.odd.Skip(store.Entry{Key: o.key(a.Keys)}, err.Error())
 		x.until = time.Now().Add(impossiblePause)
+		if errors.Is(err, store.ErrDenied) && o.assigns() {
+			x.denied = &place{cmp.Or(o.to, o.from), o.item}
+		}
+	}
+}
+
+// assigns tells whether an order writes assignments.
+func (o order) assigns() bool {
+	return o.kind != orderEvents && o.kind != orderSweep && o.kind != orderForget
+}
+
+// deniedAssignments is what a leader is hindered by that may write no assignments.
+const deniedAssignments = "writes of assignments, which are denied"
+
+// wrote takes in that an assignment was written: what is denied concerns its own item alone.
+func (a *Assigner) wrote() {
+	for _, x := range a.apart {
+		x.denied = nil
+	}
+}
+
+// tellDenied tells whether all writes of assignments seem to be denied to this leader: those of two
+// items at two members, and none was written since. Another leader may have the right. What is
+// denied of one item, or of one member, is so for all leaders as a rule, and concerns that alone.
+func (a *Assigner) tellDenied() {
+	members, items := map[string]bool{}, map[string]bool{}
+	for _, x := range a.apart {
+		if x.denied != nil {
+			members[x.denied.member], items[x.denied.item] = true, true
+		}
+	}
+	if len(members) > 1 && len(items) > 1 {
+		a.Hindered.Failed(a.term, deniedAssignments)
+	} else {
+		a.Hindered.Worked(a.term, deniedAssignments)
 	}
 }
 

@@ -39,6 +39,9 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 			a.events.did(what)
 			if len(a.apart) > 0 {
 				delete(a.apart, what.key(a.Keys))
+				if what.assigns() {
+					a.wrote()
+				}
 			}
 			a.moves[what.reason]++
 			done[what.verb()]++
