@@ -25,13 +25,10 @@ type apart struct {
 	most     int    // orders in a transaction with it; 0: any
 	bare     error  // with this it was in vain when it was alone: it is sent without the event log
 	aside           // how often in a row it was in vain alone
-	// denied is the assignment whose write was denied to this order alone; nil: none, or one of
-	// another order was written since
-	denied *place
+	// denied: the write of its assignments was denied to this order alone, and no assignment was
+	// written since.
+	denied bool
 }
-
-// place is where an item is, or is to be.
-type place struct{ member, item string }
 
 // mostInVain is how many orders are sent alone, one after the other, that change nothing.
 const mostInVain = 8
@@ -124,15 +121,13 @@ func (a *Assigner) refused(o order, err error, sent int) {
 		x.bare = nil
 		a.odd.Skip(store.Entry{Key: o.key(a.Keys)}, err.Error())
 		x.until = time.Now().Add(impossiblePause)
-		if errors.Is(err, store.ErrDenied) && o.assigns() {
-			x.denied = &place{cmp.Or(o.to, o.from), o.item}
-		}
+		x.denied = errors.Is(err, store.ErrDenied) && o.assigns()
 	}
 }
 
-// assigns tells whether an order writes assignments.
+// assigns tells whether an order writes assignments and nothing else of which it could be denied.
 func (o order) assigns() bool {
-	return o.kind != orderEvents && o.kind != orderSweep && o.kind != orderForget
+	return o.kind != orderEvents && o.kind != orderSweep && o.kind != orderForget && o.note == nil
 }
 
 // deniedAssignments is what a leader is hindered by that may write no assignments.
@@ -141,21 +136,25 @@ const deniedAssignments = "writes of assignments, which are denied"
 // wrote takes in that an assignment was written: what is denied concerns its own item alone.
 func (a *Assigner) wrote() {
 	for _, x := range a.apart {
-		x.denied = nil
+		x.denied = false
 	}
 }
 
-// tellDenied tells whether all writes of assignments seem to be denied to this leader: those of two
-// items at two members, and none was written since. Another leader may have the right. What is
-// denied of one item, or of one member, is so for all leaders as a rule, and concerns that alone.
-func (a *Assigner) tellDenied() {
-	members, items := map[string]bool{}, map[string]bool{}
-	for _, x := range a.apart {
-		if x.denied != nil {
-			members[x.denied.member], items[x.denied.item] = true, true
+// tellDenied tells whether all writes of assignments seem to be denied to this leader, by what is
+// drafted now: those of several items at several members, and none was written since. Another
+// leader may have the right. What is denied of one item, or of one member, is so for all leaders as
+// a rule, and concerns that alone. What is taken over from a lost member counts for who gets it: it
+// has no owner, and a leadership that moves costs less.
+func (a *Assigner) tellDenied(drafted []store.Unit) {
+	items, members := map[string]bool{}, map[string]bool{}
+	for _, u := range drafted {
+		o := u.Tag.(order)
+		if x := a.apart[o.key(a.Keys)]; x == nil || !x.denied {
+			continue
 		}
+		items[o.item], members[cmp.Or(o.to, o.from)] = true, true
 	}
-	if len(members) > 1 && len(items) > 1 {
+	if len(items) > 1 && len(members) > 1 {
 		a.Hindered.Failed(a.term, deniedAssignments)
 	} else {
 		a.Hindered.Worked(a.term, deniedAssignments)

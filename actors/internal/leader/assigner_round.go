@@ -75,7 +75,7 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	a.tellDenied()
+	a.tellDenied(d.units)
 	if vain == mostInVain { // it may be all of them
 		a.again = time.Now().Add(time.Second)
 	}
