@@ -1,13 +1,11 @@
 package actors_test
 
 import (
-	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/internal/testkit"
-	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // What a member holds that may not touch its own assignments is nobody else's, for as long as it
@@ -17,17 +15,11 @@ func TestAMemberThatMayNotTouchItsOwnAssignmentsKeepsThem(t *testing.T) {
 		t.Run(end, func(t *testing.T) {
 			run(t, func(c *cluster) {
 				var denied atomic.Bool
-				own, direct := holding("assignments/n2/"), c.consul.RoundTripper()
 				items := c.items(6)
 				c.addWork(items...)
 				c.start("n1")
 				c.await("n1 leads", time.Minute, func() bool { return c.leader() == "n1" })
-				c.way = transport.Func(func(r *http.Request) (*http.Response, error) {
-					if denied.Load() && own(r) {
-						return transport.Answer(r, 403, "Permission denied"), nil
-					}
-					return direct.RoundTrip(r)
-				})
+				c.way = deniedOn(c.consul.RoundTripper(), &denied, holding("assignments/n2/"))
 				c.start("n2")
 				c.await("all run", time.Minute, c.balanced(6))
 				denied.Store(true)

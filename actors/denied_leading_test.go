@@ -14,7 +14,7 @@ import (
 // writesTo picks transactions that write to a key that holds text; to read there is another right.
 func writesTo(text string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
-		var ops []struct{ KV struct{ Verb, Key string } }
+		var ops []copiedOp
 		if json.Unmarshal([]byte(transport.Txn(r)), &ops) != nil {
 			return false
 		}

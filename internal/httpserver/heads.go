@@ -135,9 +135,6 @@ func (c *headConn) check(r *http.Request) (status int, why string) {
 			size += int64(len(name) + len(value))
 		}
 	}
-	if h := r.Header; h.Get("Pragma") == "no-cache" && h.Get("Cache-Control") == "no-cache" {
-		lines-- // net/http adds this one to the other
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lines, c.bytes = max(c.lines, lines), max(c.bytes, size)

@@ -38,13 +38,7 @@ func TestWhatACallersOwnConnectionHoldsGoesWhenZooKeeperIsBack(t *testing.T) {
 				own.Close()
 				time.Sleep(5 * onzk.DefaultSessionTimeout)
 				s.zoo.Start()
-				ctx, cancel := context.WithTimeout(t.Context(), onzk.DefaultSessionTimeout)
-				defer cancel()
-				if _, err := b.State().Wait(ctx, func(s election.Status) bool {
-					return s.Role == election.Leading
-				}); err != nil {
-					t.Errorf("with ZooKeeper back, the next one is %v", b.State().Get())
-				}
+				leadsSoon(t, b)
 				if session, _ := own.Credentials(); !s.zoo.Known(session) {
 					t.Error("the session of the caller's connection has not outlived the outage")
 				}
@@ -109,13 +103,7 @@ func TestALeaderOfACallersOwnConnectionLeavesWhenItsDutiesHaveEnded(t *testing.T
 		s.zoo.Stop() // which is away when the duties end
 		time.Sleep(onzk.DefaultSessionTimeout)
 		s.zoo.Start()
-		ctx, cancel := context.WithTimeout(t.Context(), onzk.DefaultSessionTimeout)
-		defer cancel()
-		if _, err := b.State().Wait(ctx, func(s election.Status) bool {
-			return s.Role == election.Leading
-		}); err != nil {
-			t.Errorf("with ZooKeeper back, the next one is %v", b.State().Get())
-		}
+		leadsSoon(t, b)
 		electiontest.Resign(b)
 	})
 }
@@ -141,6 +129,18 @@ func TestNothingOfAClosedConnectionGoesOnWithItsCallersClient(t *testing.T) {
 			t.Errorf("%d goroutines, and %d before there was a connection", n, before)
 		}
 	})
+}
+
+// leadsSoon waits until a candidate leads, just after ZooKeeper is back.
+func leadsSoon(t *testing.T, e *election.Election) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), onzk.DefaultSessionTimeout)
+	defer cancel()
+	if _, err := e.State().Wait(ctx, func(s election.Status) bool {
+		return s.Role == election.Leading
+	}); err != nil {
+		t.Errorf("with ZooKeeper back, the next one is %v", e.State().Get())
+	}
 }
 
 // callersClient is a client of the caller's, which goes on when the elections over it are closed.

@@ -127,16 +127,20 @@ func (a *Assigner) refused(o order, err error, sent int) {
 
 // assigns tells whether an order writes assignments and nothing else of which it could be denied.
 func (o order) assigns() bool {
-	return o.kind != orderEvents && o.kind != orderSweep && o.kind != orderForget && o.note == nil
+	return o.kind != orderSweep && o.kind != orderForget && o.note == nil
 }
 
 // deniedAssignments is what a leader is hindered by that may write no assignments.
 const deniedAssignments = "writes of assignments, which are denied"
 
-// wrote takes in that an assignment was written: what is denied concerns its own item alone.
-func (a *Assigner) wrote() {
-	for _, x := range a.apart {
-		x.denied = false
+// wrote takes in that an order was carried out. Where assignments can be written, what is denied
+// concerns its own item alone.
+func (a *Assigner) wrote(o order) {
+	delete(a.apart, o.key(a.Keys))
+	if o.assigns() {
+		for _, x := range a.apart {
+			x.denied = false
+		}
 	}
 }
 

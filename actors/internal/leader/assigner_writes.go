@@ -38,10 +38,7 @@ func (a *Assigner) write(ctx context.Context, units []store.Unit) error {
 			a.enter(what, o.Result)
 			a.events.did(what)
 			if len(a.apart) > 0 {
-				delete(a.apart, what.key(a.Keys))
-				if what.assigns() {
-					a.wrote()
-				}
+				a.wrote(what)
 			}
 			a.moves[what.reason]++
 			done[what.verb()]++

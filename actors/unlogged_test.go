@@ -1,0 +1,70 @@
+package actors_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// unlogged holds writes that no record in the event log tells of to what leaders said of the log:
+// one that cannot read or write it says so, and then leaves it out.
+type unlogged struct {
+	mu    sync.Mutex
+	since time.Time // when one said so first; zero: none has
+	done  []unsaid
+}
+
+// unsaid is a write without a record.
+type unsaid struct {
+	at    time.Time
+	fault string
+}
+
+func (u *unlogged) without(at time.Time, fault string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.done = append(u.done, unsaid{at, fault})
+}
+
+// faults are the writes without a record before anybody said so: one that was tried without the
+// record is answered first. A log is written a little later than it is told: ask when the members
+// have ended.
+func (u *unlogged) faults() (faults []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, x := range u.done {
+		if u.since.IsZero() || x.at.Before(u.since.Add(-store.DefaultCallTimeout)) {
+			faults = append(faults, x.fault)
+		}
+	}
+	return faults
+}
+
+// heard is a log in which unlogged hears of it.
+type heard struct {
+	slog.Handler
+	by *unlogged
+}
+
+func (h heard) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "events-not-logged" {
+		h.by.mu.Lock()
+		if h.by.since.IsZero() || r.Time.Before(h.by.since) {
+			h.by.since = r.Time
+		}
+		h.by.mu.Unlock()
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h heard) WithAttrs(a []slog.Attr) slog.Handler { return heard{h.Handler.WithAttrs(a), h.by} }
+func (h heard) WithGroup(n string) slog.Handler      { return heard{h.Handler.WithGroup(n), h.by} }
+
+// hearsOfTheEventLog lets leaders leave the event log out from when they say so.
+func (c *cluster) hearsOfTheEventLog() {
+	c.unlogged = &unlogged{}
+	c.log = slog.New(heard{c.log.Handler(), c.unlogged})
+}
