@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -32,4 +34,26 @@ func TestNoFlagTakesATimeThatIsTooLongToReckonWith(t *testing.T) {
 	if seen < 20 {
 		t.Errorf("only %d flags take a time", seen)
 	}
+}
+
+// It is looked at before anything is done, wherever the time comes from.
+func TestATimeThatIsTooLongIsRefusedByTheCommand(t *testing.T) {
+	for name, s := range map[string]surroundings{
+		"a flag":     {args: []string{"drain", "n1", "--timeout", "8761h"}},
+		"a variable": {args: []string{"run", "--id", "a"}, env: env("COORDD_GRACE", "8761h")},
+	} {
+		var said bytes.Buffer
+		if s.env == nil {
+			s.env = env("", "")
+		}
+		s.in, s.out, s.err = strings.NewReader(""), io.Discard, &said
+		if code := run(t.Context(), s); code != 2 || !strings.Contains(said.String(), "at most 8760h") {
+			t.Errorf("%s: exit code %d: %s", name, code, &said)
+		}
+	}
+}
+
+// env is an environment of one variable.
+func env(name, value string) func(string) (string, bool) {
+	return func(asked string) (string, bool) { return value, asked == name && name != "" }
 }
