@@ -182,13 +182,7 @@ func (c *Conn) Close() {
 		c.crew.Settle(soon)
 		c.stop()
 		if !c.own {
-			contained.Go(c.log, "the wait for those who leave", func() error {
-				later, cancel := context.WithTimeout(context.Background(), goOnFor)
-				defer cancel()
-				c.crew.Settle(later)
-				c.crew.Stop()
-				return nil
-			}, c.broke)
+			time.AfterFunc(goOnFor, c.crew.Stop)
 			return
 		}
 		if leading := c.crew.Leading(); leading > 0 {
@@ -278,7 +272,7 @@ func (c *Conn) authenticate() {
 }
 
 // errNoCredentials is returned while ZooKeeper has not taken the Digest.
-var errNoCredentials = errors.New("ZooKeeper has not taken the credentials yet")
+var errNoCredentials = errors.New("no server has taken the credentials yet")
 
 // awaitCredentials waits a second until ZooKeeper has taken the Digest, if there is one.
 func (c *Conn) awaitCredentials(ctx context.Context) error {

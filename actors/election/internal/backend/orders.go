@@ -62,6 +62,7 @@ func (p *Participant) HandOver(ctx context.Context, id string, from uint64) erro
 		case r.Leader.ID == id:
 			return nil
 		}
+		from = r.Token // who comes after that leader is not meant
 		_, err = p.store.Commit(ctx, Change{From: r, To: id, State: r.write(func(s *State) {
 			s.HandOver = &HandOver{To: id, HoldBack: p.HoldBack}
 		})})
