@@ -78,10 +78,31 @@ type machine struct {
 	view    View
 	views   uint64 // how many views there were; 0: none yet
 
-	session        string // that it joined under; empty: it did not
-	ops            int    // how many calls have succeeded that a view must know of
-	joinAttempted  bool   // a Join was started at some time
-	left           bool
+	candidacy
+	attempts
+	duty
+	told
+
+	resigning bool
+	// ending: the election is over for everyone; the leader stops first.
+	ending, deleted bool
+	over            bool
+}
+
+// candidacy is what has come of the operations so far.
+type candidacy struct {
+	session       string // that it joined under; empty: it did not
+	ops           int    // how many calls have succeeded that a view must know of
+	joinAttempted bool   // a Join was started at some time
+	left          bool
+	took          bool // the last call that a view must know of was a Take
+	leading       bool
+	draining      bool
+	token         uint64
+}
+
+// attempts is the operation under way, and when the next one may be tried.
+type attempts struct {
 	busy           op
 	pause          *backoff.ExponentialBackOff
 	retryAt        time.Time
@@ -90,21 +111,18 @@ type machine struct {
 	failure        *outcome  // to be told by the next step
 	viewsAtRefusal uint64    // views at the last refused Take; 0: none
 	handOverAsked  uint64    // token of the leader that was asked to make way
+}
 
-	took        bool // the last call that a view must know of was a Take
-	leading     bool
-	draining    bool
-	token       uint64
+// duty is the leader's work.
+type duty struct {
 	dutyStarted bool // the shell was told to start the duty, and not yet to stop it
 	dutyRunning bool // the duty may still be going on
 	drainBy     time.Time
+	dutyErr     error // what the Lead function returned by itself
+}
 
-	resigning bool
-	dutyErr   error // what the Lead function returned by itself
-	// ending: the election is over for everyone; the leader stops first.
-	ending, deleted bool
-	over            bool
-
+// told is what this participant was told.
+type told struct {
 	reason    string // of the last change
 	newest    Status // the last message so far
 	final     Status // the message that ends the participation, once over
@@ -117,7 +135,8 @@ func newMachine(c Config, self Candidate, follower bool) *machine {
 		2*time.Second, 2, 0
 	b.Reset() // else it begins with the library's 500 ms
 	return &machine{self: self, follower: follower, preempt: c.Preempt, lead: c.Lead != nil,
-		margin: c.Margin, drainTimeout: cmp.Or(c.DrainTimeout, DefaultDrainTimeout), pause: b}
+		margin: c.Margin, drainTimeout: cmp.Or(c.DrainTimeout, DefaultDrainTimeout),
+		attempts: attempts{pause: b}}
 }
 
 // current tells whether the view takes into account all that this candidate has done.
