@@ -65,12 +65,13 @@ long: tools consul ## official, then failures and mutations beside storms, stori
 	$(SELF) official
 	printf '%s\n' '$(SELF) failures mutations' '$(SELF) storms stories elections' | xargs -P 2 -I '{}' sh -c '{}'
 
-check: ## gofmt, go vet (for macOS too), staticcheck, deadcode; with VULNDB govulncheck as well (pinned in test/lint)
+check: ## gofmt, go vet (for macOS too), the limits of test/limits, staticcheck, deadcode; with VULNDB govulncheck as well
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	CGO_ENABLED=0 GOOS=darwin go vet ./...
 	go vet -tags coordd_elections,coordd_mutations,coordd_official,coordd_takeover ./actors/... ./internal/... ./test/official ./test/simulation ./test/takeover
+	go run ./test/limits test/lint/limits.txt
 	$(LINT) staticcheck -tags coordd_elections,coordd_mutations,coordd_official,coordd_takeover ./...
 	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_mutations,coordd_official,coordd_takeover ./...) || exit 1; \
 		if [ -n "$$dead" ]; then echo "nothing calls this, and no test does:" >&2; echo "$$dead" >&2; exit 1; fi

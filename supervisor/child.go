@@ -109,6 +109,11 @@ func (c *Child) validate(parent string) error {
 	return nil
 }
 
+// restarts tells whether an end by itself is followed by a new incarnation.
+func (c *Child) restarts(failed bool) bool {
+	return c.Restart == Permanent || c.Restart == Transient && failed
+}
+
 // stopTimeout is 0 where there is no deadline.
 func (c *Child) stopTimeout() time.Duration {
 	if c.StopTimeout == 0 && c.Tree == nil {

@@ -32,7 +32,6 @@ func (l *loop) ended(r *run) {
 	// A tree that was asked to stop may hold a child whose turn to stop had not come.
 	fatal := e.escalates && (!asked || r.sub != nil)
 	failed := e.kind != KindNil
-	restarts := c.def.Restart == Permanent || c.def.Restart == Transient && failed
 	switch {
 	case c.remove:
 		l.logFailure(failed && !asked, cause, "restart", "none, it is removed")
@@ -48,17 +47,17 @@ func (l *loop) ended(r *run) {
 		l.drop(c)
 	case asked:
 		l.setState(c, StateStopped, now)
-	case restarts && l.sweeping && c.pos >= l.from:
+	case c.def.restarts(failed) && l.sweeping && c.pos >= l.from:
 		// Its turn to stop had not come. The group is started again anyhow.
 		l.logFailure(true, cause, "restart", "with its group")
 		l.setState(c, StateWaiting, now)
-	case restarts:
+	case c.def.restarts(failed):
 		l.fail(r, cause)
 	default:
 		l.retire(c, cause)
 	}
 	if fatal {
-		l.giveUp(childAsked, true, append(c.faults().failures.causes(), cause))
+		l.giveUp(childAsked, true, append(l.failuresOf(c).causes(), cause))
 	}
 }
 
@@ -103,13 +102,21 @@ func (l *loop) retire(c *child, cause Cause) {
 	}
 }
 
+// failuresOf counts those of the child, or of the group that is restarted with it.
+func (l *loop) failuresOf(c *child) *failures {
+	if l.tree.Strategy == OneForOne {
+		return &c.faults().failures
+	}
+	return &l.group.failures
+}
+
 // fail restarts a child after its backoff, with those that its strategy names, unless there were
 // too many restarts.
 func (l *loop) fail(r *run, cause Cause) {
 	c, ran := r.c, time.Duration(l.at(cause.When)-r.started)
-	f, counted := &c.faults().failures, ran
-	if l.tree.Strategy != OneForOne { // it is the group that is restarted
-		f, counted = &l.group.failures, min(ran, cause.When.Sub(l.group.rebuilt))
+	f, counted := l.failuresOf(c), ran
+	if whole := l.group.whole; l.tree.Strategy != OneForOne && !whole.IsZero() {
+		counted = cause.When.Sub(whole)
 	}
 	if !l.group.rebuilds { // else this restart of the group has been counted
 		limit := l.tree.maxRestarts()
@@ -140,7 +147,7 @@ func (l *loop) fail(r *run, cause Cause) {
 	if l.tree.Strategy == OneForOne {
 		return
 	}
-	l.group.rebuilds = true
+	l.group.rebuilds, l.group.whole = true, time.Time{}
 	from := uint64(0)
 	if l.tree.Strategy == RestForOne {
 		from = c.pos

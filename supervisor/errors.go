@@ -90,7 +90,7 @@ type EscalationError struct {
 	// Reason in plain words.
 	Reason string
 	// Causes are the failures within Period of the child that broke the supervisor, or of the group
-	// that restarts together, oldest first: at most 100, or one more than MaxRestarts. The Err of a
+	// that restarts together, oldest first: about 100 at the most, or one more than MaxRestarts. The Err of a
 	// nested supervisor is its own *EscalationError, so all levels are in it.
 	Causes []Cause
 }

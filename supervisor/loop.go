@@ -50,7 +50,7 @@ type loop struct {
 type groupState struct {
 	failures failures
 	rebuilds bool      // a restart is counted, and not all are stopped, or a backoff is not over
-	rebuilt  time.Time // the last time that this was over
+	whole    time.Time // since when all have been started; zero: they are being started
 }
 
 type loopConfig struct {
@@ -68,8 +68,7 @@ type loopConfig struct {
 
 func newLoop(cfg loopConfig) *loop {
 	now := time.Now()
-	l := &loop{loopConfig: cfg, over: make(chan struct{}), began: now, since: now,
-		group: groupState{rebuilt: now}}
+	l := &loop{loopConfig: cfg, over: make(chan struct{}), began: now, since: now}
 	l.inbox.wake = make(chan struct{}, 1)
 	// Looking for a value behind a context of WithoutCancel takes memory unless another is around.
 	l.base = context.WithValue(l.base, loopKey{}, l)
@@ -171,9 +170,7 @@ func (l *loop) finish() result {
 // advance does all that can be done now without waiting.
 func (l *loop) advance() {
 	for l.sweepOn() && !l.stopping && !l.rebuilding() {
-		if l.group.rebuilds {
-			l.group.rebuilds, l.group.rebuilt = false, time.Now()
-		}
+		l.group.rebuilds = false
 		if l.startOn() {
 			return
 		}
@@ -195,13 +192,16 @@ func (l *loop) startOn() bool {
 			switch {
 			case c.alive() || c.state == StateBackoff:
 				return true
-			case !c.remove && c.state != StateDone:
+			case !c.remove && !c.dynamic && c.state != StateDone:
 				l.giveUp("a gated child did not get ready and is not restarted", false,
-					[]Cause{c.lastCause()})
+					append(l.failuresOf(c).causes(), c.lastCause()))
 				return false
 			}
 		}
 		l.next = c.next
+	}
+	if l.group.whole.IsZero() {
+		l.group.whole = time.Now()
 	}
 	if !l.isReady {
 		l.isReady, l.since = true, time.Now()
@@ -215,7 +215,8 @@ func (l *loop) start(c *child, now time.Time) bool {
 	if c.lingers {
 		cause := Cause{Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck,
 			Err: stuckError(c.abandoned())}
-		l.giveUp("it cannot restart a child that is still running", false, []Cause{cause})
+		l.giveUp("it cannot restart a child that is still running", false,
+			append(l.failuresOf(c).causes(), cause))
 		return false
 	}
 	c.incarnation++
