@@ -5,7 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestWhatIsAboveALimitIsFoundAndTablesAreNot(t *testing.T) {
 	many := func(line string, n int) string { return strings.Repeat(line+"\n", n) }
