@@ -232,8 +232,8 @@ func (p *process) build() (err error) {
 	if p.member, err = actors.New(p.cfg); err != nil {
 		return err
 	}
-	p.route, err = openRoute(p.o.routeFlags, p.member.Router(), whereabouts{address: p.o.address,
-		published: p.cfg.Address, page: p.page.address()}, p.share.route, p.log)
+	p.route, err = openRoute(p.o.routeFlags, p.member.Router(), p.cfg.Address, p.share.route,
+		p.log)
 	return err
 }
 
