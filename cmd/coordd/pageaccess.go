@@ -51,10 +51,6 @@ func (a *accessFlags) open(log *slog.Logger) (access, error) {
 		}
 	}
 	if a.certFile == "" {
-		if a.clientCAFile != "" {
-			return access{}, usage("--http-client-ca-file is for TLS: give --http-cert-file and " +
-				"--http-key-file as well")
-		}
 		return to, nil
 	}
 	to.shown = &certificate{cert: a.certFile, key: a.keyFile, log: log}

@@ -80,6 +80,10 @@ func (o *runFlags) check(cmd *cobra.Command) error {
 			*v = time.Millisecond
 		}
 	}
+	if o.clientCAFile != "" && o.certFile == "" {
+		return usage("--http-client-ca-file is for TLS: give --http-cert-file and " +
+			"--http-key-file as well")
+	}
 	if o.exec != "" {
 		if err := checkMargin(o.leaseMargin); err != nil {
 			return err

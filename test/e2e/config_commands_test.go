@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -82,7 +83,6 @@ func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 	})
 	w.Kill()
 }
-
 
 // holds is what testkit.Await wants: empty once text holds what.
 func holds(text, what string) string {
