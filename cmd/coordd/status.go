@@ -71,6 +71,22 @@ const watchEvery = time.Second
 // watchStatus shows the status whenever it has changed, until it is told to stop.
 func (a *app) watchStatus(ctx context.Context, q query, wide bool) error {
 	draws := isTerminal(a.out) && !q.asJSON
+	show := func(w io.Writer, s actors.Status, err error) error {
+		switch {
+		case err != nil && q.asJSON:
+			return nil
+		case q.asJSON:
+			return printLine(w, s)
+		case err != nil:
+			_, err = fmt.Fprintln(w, "Consul does not answer")
+		case draws:
+			return printStatus(w, s, wide)
+		default:
+			_, err = fmt.Fprintf(w, "%s, %s, %s: %s\n", leads(s), count(len(s.Members), "member"),
+				workInWords(s), verdict(s))
+		}
+		return err
+	}
 	var last []byte
 	for {
 		status, err := q.Status(ctx)
@@ -78,19 +94,11 @@ func (a *app) watchStatus(ctx context.Context, q query, wide bool) error {
 			return nil // it was to stop
 		}
 		var now bytes.Buffer
-		switch {
-		case err != nil && !errors.Is(err, actors.ErrUnreachable):
+		if err != nil && !errors.Is(err, actors.ErrUnreachable) {
 			return err
-		case err != nil && !q.asJSON:
-			fmt.Fprintln(&now, "Consul does not answer")
-		case err != nil:
-		case q.asJSON:
-			err = printLine(&now, status)
-		case draws:
-			err = printStatus(&now, status, wide)
-		default:
-			fmt.Fprintf(&now, "%s, %s, %s: %s\n", leads(status), count(len(status.Members),
-				"member"), workInWords(status), verdict(status))
+		}
+		if err := show(&now, status, err); err != nil {
+			return err
 		}
 		if now.Len() > 0 && !bytes.Equal(now.Bytes(), last) {
 			last = now.Bytes()
