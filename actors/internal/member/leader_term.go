@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -54,9 +53,6 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 	by.Lock = a.Lock() // else whoever looks at it cannot tell what is left of this process
 	next := protocol.Term{Leader: a.ID, Session: s.ID, By: by, After: term.ModifyIndex,
 		TTL: max(a.Lease, lease), Clear: lease == 0}
-	if mutations.Broken("lead-not-chained") {
-		next.TTL, next.Clear = a.Lease, true
-	}
 	var clearAt time.Time
 	if lease > 0 {
 		if clearAt = until; clearAt.IsZero() {
@@ -102,9 +98,6 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 // this very process: its duty of that term ends before the next one's begins.
 func (a *LeaderTracker) before(ctx context.Context, term store.Entry) (lease time.Duration,
 	until time.Time, err error) {
-	if mutations.Broken("lead-at-once") {
-		return 0, time.Time{}, nil
-	}
 	lease, longest, err := a.unrecorded(ctx)
 	if err != nil || term.CreateIndex == 0 {
 		return lease, time.Time{}, err

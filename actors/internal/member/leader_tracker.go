@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -147,7 +146,7 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	if l.Role == messages.Leading && !lost && do != stepUncertain {
 		// Also without an epoch that counts: it may be in vain that it tries to take one.
 		makesWay = a.toHandOver(held, l)
-		if makesWay != "" && (a.endDuty(l, makesWay) || mutations.Broken("handed-over-at-once")) {
+		if makesWay != "" && a.endDuty(l, makesWay) {
 			a.handOver(l)
 			return now, nil
 		}

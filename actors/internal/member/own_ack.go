@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
@@ -45,7 +44,7 @@ func (a *OwnAck) seen(n uint64) {
 // be waited for.
 func (a *OwnAck) value(session string, clear bool, inherited time.Duration) protocol.Ack {
 	ttl := a.Lease
-	if !clear && !mutations.Broken("own-ttl-only") {
+	if !clear {
 		ttl = max(ttl, inherited)
 	}
 	by := a.Process

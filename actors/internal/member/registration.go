@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -114,7 +113,7 @@ func (i inheritance) until() time.Time {
 			return i.clearAt
 		}
 		return full
-	case (ack.Clear || mutations.Broken("clear-not-chained")) && i.liveness == protocol.Dead:
+	case ack.Clear && i.liveness == protocol.Dead:
 		return time.Time{}
 	}
 	return full

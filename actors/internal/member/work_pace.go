@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -57,9 +56,6 @@ func (a *WorkerManager) startBatch() int {
 // Mbit/s; nor is anything stopped or released while they are read.
 func (a *WorkerManager) readPace(n int, read store.Result, took time.Duration, err error) {
 	const slow, brisk, large = time.Second, 300 * time.Millisecond, 128 << 10
-	if mutations.Broken("payloads-by-count") {
-		return
-	}
 	size := 0
 	for _, e := range read.Entries {
 		size += len(e.Value)
