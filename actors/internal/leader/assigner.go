@@ -63,8 +63,8 @@ type memory struct {
 	planned  *inputs // of the last plan
 	// workloadAt is the index of the workload of that.
 	workloadAt uint64
-	ladder   *store.Ladder
-	again    time.Time // nothing is tried before: something has failed
+	ladder     *store.Ladder
+	again      time.Time // nothing is tried before: something has failed
 	// sentinelAt is the index of the last empty workload that got its sentinel.
 	sentinelAt uint64
 	odd        protocol.StrangeKeys

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"slices"
+
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/placement"
 	"github.com/coordd/coordd/internal/protocol"
@@ -213,26 +215,29 @@ func weight(item placement.Item) uint64 {
 	return min(max(item.Weight, 1), placement.MaxWeight)
 }
 
-// compute plans. What the leader itself has pinned, for a wish or because work has failed, and the
-// limit of members where much has failed, leave no item without a place: where they would, the
-// plan is made without them.
+// compute plans. The limit of members where much has failed, and what the leader itself has pinned,
+// for a wish or because work has failed, leave no item without a place: where they would, the plan
+// is made without the limit, and then without both.
 func (in *inputs) compute(b *board) placement.Plan {
 	members, limited := in.limited(b)
 	best := placement.Compute(members, b.items)
 	n := homeless(b, best)
-	if n == 0 || len(b.wishes) == 0 && !limited {
-		return best
+	better := func(items []placement.Item) {
+		if p := placement.Compute(b.members, items); homeless(b, p) < n {
+			best, n, b.items = p, homeless(b, p), items
+		}
 	}
-	items := append([]placement.Item(nil), b.items...)
-	for _, i := range b.wishes {
-		items[i].Pin = placement.None
+	if limited && n > 0 {
+		better(b.items)
 	}
-	without := placement.Compute(b.members, items)
-	if homeless(b, without) >= n {
-		return best
+	if len(b.wishes) > 0 && n > 0 {
+		without := slices.Clone(b.items)
+		for _, i := range b.wishes {
+			without[i].Pin = placement.None
+		}
+		better(without)
 	}
-	b.items = items
-	return without
+	return best
 }
 
 // homeless counts the items that have no owner after a plan.

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -47,6 +48,14 @@ func (f failures) load(keys protocol.Keys, entries []store.Entry, skip func(stor
 	for e, q := range protocol.Read(entries, keys.ReadQuarantine, skip) {
 		f.notes[q.Item] = note{q.Quarantine, e.ModifyIndex}
 	}
+}
+
+// dropEnded drops the notes that count no more.
+func (f failures) dropEnded(in *inputs) {
+	maps.DeleteFunc(f.notes, func(item string, _ note) bool {
+		byOrder, madeAnew := in.ended(item)
+		return byOrder || madeAnew
+	})
 }
 
 // say takes in what a member says of its work.
@@ -231,43 +240,48 @@ func (in *inputs) elsewhere(b *board, item placement.Item, failed []protocol.Fai
 // keepWhereItRuns pins items whose work has failed, for the planner, to where they run now, if it
 // has not failed there. An operator's pin goes before, and has the room first; a wish does not.
 func (in *inputs) keepWhereItRuns(b *board) {
-	if len(in.failures.notes) == 0 {
-		return
-	}
 	pinned := b.pinned()
 	in.eachFailed(b, func(i int, failed []protocol.FailedOwner) {
-		item := &b.items[i]
-		j := item.Owner.Member()
-		if item.Owner == placement.None || in.control.Preferred.Has(item.ID) {
-			return
-		}
-		if m := b.members[j]; fits(m, pinned[j], weight(*item)) && !in.at(item.ID, m.ID, failed) {
-			pinned[j] += weight(*item)
-			item.Pin = item.Owner
+		if !in.control.Preferred.Has(b.items[i].ID) {
+			in.keep(b, &b.items[i], failed, pinned)
 		}
 	})
 }
 
+// keep pins an item to its owner, if it has not failed there and there is room beside what is
+// pinned.
+func (in *inputs) keep(b *board, item *placement.Item, failed []protocol.FailedOwner,
+	pinned []uint64) bool {
+	j := item.Owner.Member()
+	if item.Owner == placement.None || !fits(b.members[j], pinned[j], weight(*item)) ||
+		in.at(item.ID, b.members[j].ID, failed) {
+		return false
+	}
+	pinned[j] += weight(*item)
+	item.Pin = item.Owner
+	return true
+}
+
 // avoidWhereItFailed pins the others, for the planner, to members at which they have not failed.
 func (in *inputs) avoidWhereItFailed(b *board) {
-	if len(in.failures.notes) == 0 {
-		return
-	}
-	loads := b.loads()
+	pinned, loads := b.pinned(), b.loads()
 	in.eachFailed(b, func(i int, failed []protocol.FailedOwner) {
 		item := &b.items[i]
-		if o := item.Owner; o != placement.None && !b.members[o.Member()].Drain &&
-			!in.at(item.ID, b.members[o.Member()].ID, failed) {
-			item.Pin = o
-		} else if item.Pin = in.elsewhere(b, *item, failed, loads); item.Pin != placement.None {
-			loads[item.Pin.Member()] += weight(*item)
+		if in.keep(b, item, failed, pinned) {
+			return
 		}
-		b.wishes = append(b.wishes, i)
+		if item.Pin = in.elsewhere(b, *item, failed, loads); item.Pin != placement.None {
+			loads[item.Pin.Member()] += weight(*item)
+			b.wishes = append(b.wishes, i)
+		}
 	})
 }
 
 // eachFailed calls f for each item that is not pinned, and has failed at members that are there.
 func (in *inputs) eachFailed(b *board, f func(item int, failed []protocol.FailedOwner)) {
+	if len(in.failures.notes) == 0 {
+		return
+	}
 	for i := range b.items {
 		item := &b.items[i]
 		if _, noted := in.failures.notes[item.ID]; !noted || item.Pin != placement.None {
