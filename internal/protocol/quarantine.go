@@ -14,6 +14,9 @@ const MaxOwners = 2
 // no more: else a sick host, which has the fewest items, would get those of all others in turn.
 const SuspectAfter = 3
 
+// MaxHere is the most members that a [Quarantine] names as registered.
+const MaxHere = 100
+
 // FailedFor is how long a failure at a member counts, by the clock of the leader.
 const FailedFor = 24 * time.Hour
 
@@ -23,6 +26,9 @@ type Quarantine struct {
 	// Since is from when on nobody runs the item; zero: it is tried elsewhere. Milliseconds of Unix
 	// time, by the leader's clock.
 	Since int64 `json:"since,omitempty"`
+	// Here are the members that were registered then, if they are [MaxHere] at the most. It is tried
+	// at a member of another id.
+	Here []string `json:"here,omitempty"`
 	// Orders is the index of the operators' orders as the leader knew them when it wrote this.
 	Orders uint64 `json:"orders,omitempty"`
 	// Made is the CreateIndex of the item's key in the workload, likewise.
@@ -106,6 +112,9 @@ func ParseQuarantine(value []byte) (Quarantine, error) {
 	}
 	if n := len(q.Failed); n == 0 || n > maxFailed || q.Since < 0 || q.Since > lastMillisecond {
 		return Quarantine{}, store.Invalid(kind, "it names %d members and the time %d", n, q.Since)
+	}
+	if len(q.Here) > 10*MaxHere {
+		return Quarantine{}, store.Invalid(kind, "it names %d members as registered", len(q.Here))
 	}
 	for _, f := range q.Failed {
 		if err := couldBeSession(kind, f.Session); err != nil {

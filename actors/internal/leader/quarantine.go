@@ -13,7 +13,7 @@ import (
 
 // Items whose work fails too often: their member says so, and gives the item up. It is tried at one
 // other member. After failures at two members, or where there is no other, it is quarantined:
-// nobody runs it until an operator says so, or a member registers at which it has not failed.
+// nobody runs it until an operator says so, or a member of a new id registers.
 
 // The reasons of revocations for that.
 const (
@@ -89,21 +89,16 @@ func (f failures) of(item string, ref keyRef, m messages.Member) (report, bool) 
 	return report{}, false
 }
 
-// barred tells whether an item is quarantined: nobody has registered since who takes items, and at
-// whom it has not failed. An operator's order ends it, too; but the item is given to nobody before
-// its note is gone.
+// barred tells whether an item is quarantined: no member of a new id takes items. An operator's
+// order ends it, too; but the item is given to nobody before its note is gone.
 func (in *inputs) barred(b *board, item string) bool {
 	n := in.failures.notes[item]
 	if n.Since == 0 {
 		return false
 	}
-	for j := range b.members {
-		id, m := in.members.At(j)
-		if !b.members[j].Drain && m.CreateIndex > n.index && !slices.Contains(n.Members(), id) {
-			return false
-		}
-	}
-	return true
+	return len(n.Here) == 0 || !slices.ContainsFunc(b.members, func(m placement.Member) bool {
+		return !m.Drain && !slices.Contains(n.Here, m.ID) && !slices.Contains(n.Members(), m.ID)
+	})
 }
 
 // leavesQuarantine is the note to write when a quarantined item is given to somebody; nil: none.
@@ -112,7 +107,7 @@ func (in *inputs) leavesQuarantine(item string) *protocol.Quarantine {
 	if n.Since == 0 {
 		return nil
 	}
-	n.Since, n.Orders = 0, in.control.Index
+	n.Since, n.Here, n.Orders = 0, nil, in.control.Index
 	return &n.Quarantine
 }
 
@@ -196,7 +191,9 @@ func (in *inputs) noteOf(b *board, item *placement.Item, ref keyRef, r report) (
 	if len(n.Failed) < protocol.MaxOwners && !again && in.another(b, item, n.Failed) {
 		return n, false
 	}
-	n.Since = max(1, in.now.UnixMilli())
+	if n.Since = max(1, in.now.UnixMilli()); len(b.members) <= protocol.MaxHere {
+		n.Here = slices.Collect(in.members.IDs())
+	}
 	return n, true
 }
 

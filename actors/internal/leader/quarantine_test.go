@@ -31,6 +31,7 @@ func (s *inputs) failed(item string, ago time.Duration, members ...string) {
 func (s *inputs) bar(item string, knew uint64) {
 	n := s.failures.notes[item]
 	n.Since, n.Orders, n.Made = s.now.UnixMilli(), knew, knew
+	n.Here = []string{"n1", "n2", "n5"}
 	s.failures.notes[item] = n
 }
 
@@ -75,9 +76,7 @@ func TestAPlanOfItemsThatFail(t *testing.T) {
 			s.workload = messages.TableOf(all)
 		}
 	}
-	registered := func(id string, index uint64) func(*inputs) {
-		return func(s *inputs) { s.member(id, func(m *messages.Member) { m.CreateIndex = index }) }
-	}
+	joins := func(id string) func(*inputs) { return func(s *inputs) { s.member(id, nil) } }
 	lost := func(ago time.Duration) func(*inputs) {
 		return func(s *inputs) {
 			quarantined(0)(s)
@@ -116,23 +115,28 @@ func TestAPlanOfItemsThatFail(t *testing.T) {
 		"no other member has room": {changes{even, says(nil), func(s *inputs) {
 			s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
 		}}, []string{"revoke a n1", "revoke c n2"}, "n1"},
-		"it is pinned":                      {changes{even, says(nil), pinned("n1")}, []string{"revoke a n1"}, "n1!"},
-		"it is pinned to who is away":       {changes{even, says(nil), pinned("n9")}, []string{"revoke a n1"}, "n1!"},
-		"it is pinned elsewhere since":      {changes{even, says(nil), pinned("n2")}, []string{"revoke a n1", "revoke c n2"}, "n1"},
-		"it is pinned to where it failed":   {changes{even, says(nil), pinned("n2"), before("n2")}, []string{"revoke a n1"}, "n2 n1!"},
-		"an order came since it failed":     {changes{even, says(nil), before("n2"), ordered(41), func(s *inputs) { s.has("n1", "b"); s.reissued("n1", "a", 41) }}, []string{"revoke a n1", "revoke c n2"}, "n1"},
-		"another session's":                 {changes{even, says(func(r *report) { r.session = "another" })}, nil, ""},
-		"another start's":                   {changes{even, says(func(r *report) { r.Token = 19 })}, nil, ""},
-		"from before a restart":             {changes{even, says(func(r *report) { r.Again = 3 })}, nil, ""},
-		"a restart is ordered":              {changes{even, says(nil), ordered(50)}, []string{"restart a n1"}, ""},
-		"frozen":                            {changes{even, says(nil), func(s *inputs) { s.control.Freeze = true }}, nil, ""},
-		"quarantined":                       {changes{quarantined(0)}, nil, ""},
-		"quarantined, and somebody has it":  {changes{even, before("n1", "n2"), func(s *inputs) { s.bar("a", 0) }}, []string{"revoke a n1"}, ""},
-		"quarantined, at a lost member":     {changes{lost(time.Minute)}, []string{"erase a n3"}, ""},
-		"quarantined, at one in its grace":  {changes{lost(time.Second)}, nil, ""},
-		"a member of a new id":              {changes{quarantined(0), registered("n3", 41)}, []string{"grant a n3"}, "n1 n2"},
-		"a member from before":              {changes{quarantined(0), registered("n3", 39)}, []string{"revoke c n2"}, ""},
-		"one of them, registered anew":      {changes{quarantined(0), registered("n2", 41)}, nil, ""},
+		"it is pinned":                     {changes{even, says(nil), pinned("n1")}, []string{"revoke a n1"}, "n1!"},
+		"it is pinned to who is away":      {changes{even, says(nil), pinned("n9")}, []string{"revoke a n1"}, "n1!"},
+		"it is pinned elsewhere since":     {changes{even, says(nil), pinned("n2")}, []string{"revoke a n1", "revoke c n2"}, "n1"},
+		"it is pinned to where it failed":  {changes{even, says(nil), pinned("n2"), before("n2")}, []string{"revoke a n1"}, "n2 n1!"},
+		"an order came since it failed":    {changes{even, says(nil), before("n2"), ordered(41), func(s *inputs) { s.has("n1", "b"); s.reissued("n1", "a", 41) }}, []string{"revoke a n1", "revoke c n2"}, "n1"},
+		"another session's":                {changes{even, says(func(r *report) { r.session = "another" })}, nil, ""},
+		"another start's":                  {changes{even, says(func(r *report) { r.Token = 19 })}, nil, ""},
+		"from before a restart":            {changes{even, says(func(r *report) { r.Again = 3 })}, nil, ""},
+		"a restart is ordered":             {changes{even, says(nil), ordered(50)}, []string{"restart a n1"}, ""},
+		"frozen":                           {changes{even, says(nil), func(s *inputs) { s.control.Freeze = true }}, nil, ""},
+		"quarantined":                      {changes{quarantined(0)}, nil, ""},
+		"quarantined, and somebody has it": {changes{even, before("n1", "n2"), func(s *inputs) { s.bar("a", 0) }}, []string{"revoke a n1"}, ""},
+		"quarantined, at a lost member":    {changes{lost(time.Minute)}, []string{"erase a n3"}, ""},
+		"quarantined, at one in its grace": {changes{lost(time.Second)}, nil, ""},
+		"a member of a new id":             {changes{quarantined(0), joins("n3")}, []string{"grant a n3"}, "n1 n2"},
+		"a member that comes back":         {changes{quarantined(0), joins("n5")}, []string{"revoke c n2"}, ""},
+		"many were there": {changes{quarantined(0), joins("n3"), func(s *inputs) {
+			n := s.failures.notes["a"]
+			n.Here = nil
+			s.failures.notes["a"] = n
+		}}, []string{"revoke c n2"}, ""},
+		"one of them, registered anew":      {changes{quarantined(0), func(s *inputs) { s.member("n2", func(m *messages.Member) { m.CreateIndex = 41 }) }}, nil, ""},
 		"taken out":                         {changes{quarantined(0), ordered(41)}, []string{"forget a"}, ""},
 		"an order from before":              {changes{quarantined(0), ordered(39)}, nil, ""},
 		"an order its leader did not know":  {changes{quarantined(38), ordered(39)}, []string{"forget a"}, ""},
