@@ -45,7 +45,8 @@ func comesBack(t *testing.T, s *saboteur) {
 				want = 2
 			}
 			// The assigner asks what its token allows in a goroutine beside its own.
-			fitness := name == "assigner" && s.at == 1 && s.how == exits
+			fitness := name == "assigner" && s.where != atMessage && s.at == 1 &&
+				s.how == exits
 			if name == s.actor && (besides(s.struck) || aside(s.struck) || fitness) {
 				want = 1
 			}
