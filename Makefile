@@ -118,8 +118,9 @@ failures: ## what the race detector sees only in part: each actor made to fail a
 	go test -count=1 -timeout $(TIMEOUT) -run 'ThatFails|InTheMiddle|Aimed|ThinLine|Router|Forgets|LostLate|ItsBound|LongPollThatHangs|SlowWith|StrangersKey|FuzzAnswers|IsDenied|LongCheck|Prolonged|WithoutASoak' ./actors
 
 mutations: ## the simulation's usual seeds, and each rule of the protocol and of elections broken on purpose, to be noticed
-	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v ./test/simulation
-	go test -count=1 -timeout $(TIMEOUT) -tags coordd_mutations -v -run 'IsARegister|BrokenRules' ./actors/election/onconsul ./actors/election/onzk -seeds=100
+	go run ./test/mutations/overlay bin/mutations
+	go test -count=1 -vet=off -timeout $(TIMEOUT) -overlay bin/mutations/overlay.json -tags coordd_mutations -v ./test/simulation
+	go test -count=1 -vet=off -timeout $(TIMEOUT) -overlay bin/mutations/overlay.json -tags coordd_mutations -v -run 'IsARegister|BrokenRules' ./actors/election/onconsul ./actors/election/onzk -seeds=100
 
 # Not beside other tests: a thousand candidates need the machine. Not with the race detector: the ZooKeeper client (v1.0.4) has a data
 # race of its own; the same scenarios run with it on the embedded Consul.

@@ -47,8 +47,8 @@ var (
 type Operator struct {
 	store   *protocol.Store
 	keys    protocol.Keys
-	work    *sequence
-	control *sequence
+	work    *store.Once
+	control *store.Once
 	locate  routing.Config
 	by      string // who gives the orders; empty: they do not say
 }
@@ -71,8 +71,8 @@ func NewOperator(client *api.Client, service string) (*Operator, error) {
 		return nil, err
 	}
 	k := s.Keys()
-	return &Operator{store: s, keys: k, work: newSequence(k.Sequence("work")),
-		control: newSequence(k.Sequence("control")),
+	return &Operator{store: s, keys: k, work: s.Once(k.Sequence("work")),
+		control: s.Once(k.Sequence("control")),
 		locate:  routing.Config{Service: service, Client: client, Logger: log}}, nil
 }
 

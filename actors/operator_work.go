@@ -88,9 +88,10 @@ func (o *Operator) ImportWork(ctx context.Context, items []WorkInput,
 
 // workBatch tells how many of items fit into one transaction: one always does.
 func workBatch(items []WorkInput, keys protocol.Keys) int {
-	const around = 100       // of JSON around the key and the value of an operation
-	most := store.MaxOps - 1 // beside the sequence key
-	size := 2 + around + 6*len(keys.Sequence("work")) + namesKept*(nameLength+1)*4/3
+	const around = 100 // of JSON around the key and the value of an operation
+	ops, size := store.OnceSpace(keys.Sequence("work"))
+	most := store.MaxOps - ops
+	size += 2
 	for i, w := range items[:min(len(items), most)] {
 		// Of a key's bytes each may become six in JSON.
 		size += around + len(keys.Workload()) + 6*len(w.ID) + (len(w.Payload)+2)/3*4

@@ -12,7 +12,6 @@ import (
 
 	"github.com/coordd/coordd/actors/internal/member"
 	"github.com/coordd/coordd/actors/routing"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -278,9 +277,6 @@ func (c Config) withDefaults() Config {
 	c.Renew = cmp.Or(c.Renew, c.Lease/3)
 	c.LockDelay = cmp.Or(c.LockDelay, time.Millisecond)
 	c.LeaseMargin = cmp.Or(c.LeaseMargin, c.Lease/10)
-	if mutations.Broken("no-margin") {
-		c.LeaseMargin = 0
-	}
 	c.LeaderSoak = cmp.Or(c.LeaderSoak, 5*time.Second)
 	c.Merge = cmp.Or(c.Merge, 250*time.Millisecond)
 	c.WorkerSoak = cmp.Or(c.WorkerSoak, 500*time.Millisecond)

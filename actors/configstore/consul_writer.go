@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -105,7 +104,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 	// that are still under way are made void first.
 	sealed := false // they were, the last time
 	final := func(o outcome, own []ownWrite) (outcome, []ownWrite, bool) {
-		if o.err == nil || errors.Is(o.err, ErrUnreachable) || mutations.Broken("unsealed") {
+		if o.err == nil || errors.Is(o.err, ErrUnreachable) {
 			return o, own, true
 		}
 		err := error(nil)
@@ -214,8 +213,7 @@ func (a *consulWriter) execute(ctx context.Context, j *job) (o outcome, own []ow
 						return o, own, told
 					}
 					wait = deniedPause
-				case !j.ops[i].guard && (!j.waited && !j.maybeApplied && !a.marker.doubts(j) ||
-					mutations.Broken("replay-unguarded")):
+				case !j.ops[i].guard && !j.waited && !j.maybeApplied && !a.marker.doubts(j):
 					// Somebody has written since the cache was looked at. This write replaces
 					// whatever there is.
 					j.unknown = j.unknown || moved || !a.refusedForGood(j, entries)
@@ -384,8 +382,7 @@ func (a *consulWriter) firstTime(j *job, res store.Result, at uint64) bool {
 // must not exist may be deleted, so such a write may work later.
 func (a *consulWriter) refusedForGood(j *job, entries []store.Entry) bool {
 	for i, o := range j.ops {
-		if want := o.wants(); want != 0 && entries[i].ModifyIndex > want ||
-			mutations.Broken("refused-create-unsealed") {
+		if want := o.wants(); want != 0 && entries[i].ModifyIndex > want {
 			return true
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/wal"
 	"github.com/coordd/coordd/messages"
 )
@@ -214,9 +213,6 @@ func (a *writeQueue) accept(ctx context.Context, b *openLog, writes <-chan *requ
 	for _, j := range jobs {
 		j.logged = true
 		close(j.request.Value.call.logged)
-		if mutations.Broken("acked-when-logged") && j.takeReply() {
-			j.answer(receipt{index: 1}, nil)
-		}
 	}
 	return nil
 }

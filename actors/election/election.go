@@ -13,7 +13,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/internal/asynclog"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -375,8 +374,8 @@ func (s *shell) startDuty(ctx context.Context) {
 	s.group.Go(func() {
 		contained.Run(s.log, "the Lead function", func() error {
 			// The process may have been frozen since the loop looked.
-			if c := s.backend.Contact().Get(); (c.Session != session ||
-				!c.Lease.Valid(time.Now(), margin)) && !mutations.Broken("begun-unchecked") {
+			if c := s.backend.Contact().Get(); c.Session != session ||
+				!c.Lease.Valid(time.Now(), margin) {
 				return errNotBegun
 			}
 			return s.cfg.Lead(duty, status)

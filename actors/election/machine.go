@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -118,9 +117,6 @@ func (m *machine) current() bool { return m.views > 0 && m.view.Ops >= m.ops }
 
 // marginOf returns how long before the end of the lease a leader steps down.
 func (m *machine) marginOf() time.Duration {
-	if mutations.Broken("no-margin") {
-		return 0
-	}
 	if m.margin > 0 {
 		return m.margin
 	}
@@ -244,9 +240,6 @@ func (m *machine) finish(s Status) {
 		// record went with its session, it stays until the lease is over.
 		m.dutyRunning = m.dutyRunning && held &&
 			(m.contact.Closed || m.contact.Session == m.session)
-		if mutations.Broken("closed-before-drained") {
-			m.dutyRunning = false
-		}
 		m.drainBy = m.lease.Start.Add(m.lease.TTL)
 	}
 	s.What, s.Role, s.Self = Over, Out, m.self
@@ -359,7 +352,7 @@ func (m *machine) checkLeadership(now time.Time) {
 		return // a leadership that is given up cannot be lost
 	}
 	switch {
-	case !m.leaseHolds(now) && !mutations.Broken("no-lease"):
+	case !m.leaseHolds(now):
 		m.loseLeadership("%s", m.leaseOver())
 	case m.current() && m.view.Err == nil && !m.view.Mine:
 		switch {
@@ -402,7 +395,7 @@ func (m *machine) next(now time.Time) op {
 	}
 	if m.resigning || m.ending {
 		switch {
-		case m.dutyRunning && !mutations.Broken("leave-before-stop"):
+		case m.dutyRunning:
 			return opNone
 		case m.left, !m.joinAttempted:
 			m.finishInOrder()
@@ -425,7 +418,7 @@ func (m *machine) next(now time.Time) op {
 	case m.session == "":
 		m.joinAttempted = true
 		return opJoin
-	case m.draining && (!m.dutyRunning || mutations.Broken("release-before-stop")):
+	case m.draining && !m.dutyRunning:
 		return opRelease
 	case m.leading, m.draining, m.dutyRunning, !m.current() && !m.took:
 		return opNone

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -34,7 +33,7 @@ func ReadSentinel(value []byte) (session string, lease time.Duration) {
 // sentinelLease is the lease that a sentinel of these words names; 0: none, as with those of
 // versions before this one, or none that can be.
 func sentinelLease(words []string) time.Duration {
-	if len(words) != 3 || mutations.Broken("sentinel-without-lease") {
+	if len(words) != 3 {
 		return 0
 	}
 	lease, err := time.ParseDuration(words[2])

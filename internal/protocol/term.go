@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -43,7 +42,7 @@ func ParseTerm(value []byte) (Term, error) {
 	if err := decode("term", value, &t); err != nil {
 		return Term{}, err
 	}
-	if (t.TTL < MinLease || t.TTL > store.MaxTTL) && !mutations.Broken("times-unchecked") {
+	if t.TTL < MinLease || t.TTL > store.MaxTTL {
 		return Term{}, store.Invalid("term", "its ttl is %v; a lease has %v to %v", t.TTL,
 			MinLease, store.MaxTTL)
 	}

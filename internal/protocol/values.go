@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -186,8 +185,7 @@ func ParseAck(value []byte) (Ack, error) {
 		return Ack{}, err
 	}
 	switch {
-	case a.TTL != 0 && (a.TTL < MinLease || a.TTL > store.MaxTTL) &&
-		!mutations.Broken("times-unchecked"):
+	case a.TTL != 0 && (a.TTL < MinLease || a.TTL > store.MaxTTL):
 		return Ack{}, store.Invalid("ack", "its ttl is %v; a lease has %v to %v", a.TTL, MinLease,
 			store.MaxTTL)
 	case a.Keep < 0, a.Keep > MaxKeep:
@@ -201,9 +199,7 @@ func ParseAck(value []byte) (Ack, error) {
 // couldBeSession refuses what no Consul has ever named a session; empty means none. Consul takes
 // capital letters for small ones, but not where it compares a key's session.
 func couldBeSession(what, id string) error {
-	if id != "" && (store.CheckSessionID(what, id) != nil || id != strings.ToLower(id)) &&
-		!mutations.Broken(
-			"sessions-unchecked") {
+	if id != "" && (store.CheckSessionID(what, id) != nil || id != strings.ToLower(id)) {
 		return store.Invalid(what, "%q is no session of Consul's", store.ShortenPart(id))
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -49,9 +48,6 @@ func (b *Binding) Quiet(s messages.Session) bool {
 // the check may have changed before.
 func (b *Binding) Gone(ctx context.Context, s messages.Session) (gone bool, again time.Time) {
 	again = time.Now().Add(min(ReportEvery(b.CheckTTL), 5*time.Second))
-	if mutations.Broken("quiet-unasked") {
-		return false, again
-	}
 	x := b.look(ctx, s.ID)
 	return x.err == nil && !x.there, again
 }

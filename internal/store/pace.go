@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -21,9 +20,6 @@ const thinnest = 128 << 10
 // time.
 func atThinnest(n int) time.Duration {
 	const few = 64 << 10
-	if mutations.Broken("deadline-fixed") {
-		return 0
-	}
 	return time.Duration(max(0, n-few)) * time.Second / thinnest
 }
 

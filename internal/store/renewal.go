@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -53,9 +52,6 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, messages.Lease, e
 		if r.Observer != nil {
 			r.Observer.Observe(messages.RenewalEnded{Result: resultOf(err),
 				Took: time.Since(begin)})
-		}
-		if mutations.Broken("lease-from-reply") {
-			sent = time.Now()
 		}
 	}
 	lease := messages.Lease{Start: sent, TTL: r.lease()}
@@ -119,7 +115,7 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 		})
 	}
 	more := func() {
-		if !r.held.Valid(time.Now(), 0) || mutations.Broken("renewal-once") {
+		if !r.held.Valid(time.Now(), 0) {
 			return
 		}
 		if overdue = r.rounds.Pending() >= mostAsking; !overdue {
@@ -152,7 +148,7 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 }
 
 func (r *Renewal) lease() time.Duration {
-	if r.Lease == 0 || mutations.Broken("lease-unkept") {
+	if r.Lease == 0 {
 		return r.Session.TTL
 	}
 	return min(r.Lease, r.Session.TTL)

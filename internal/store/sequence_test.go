@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -139,5 +140,59 @@ func TestAnotherWriterEndsTheOneBeforeIt(t *testing.T) {
 			2); err == nil {
 			t.Error("opened behind a guard that does not hold")
 		}
+	})
+}
+
+// The names in a sequence key tell what became of a transaction, as far back as they go.
+func TestASequenceKeyTellsWhatBecameOfATransaction(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+		read := func() store.Sequence {
+			q, err := s.ReadSequence(t.Context(), "sequence/x")
+			must(t, err)
+			return q
+		}
+		move := func(q store.Sequence, name string) {
+			_, err := s.Txn(t.Context(), q.Move(name))
+			must(t, err)
+		}
+		before, name := read(), store.NewName()
+		if applied, known := read().Outcome(before, name); applied || !known {
+			t.Errorf("what was not sent is applied: %v, known: %v", applied, known)
+		}
+		move(before, name)
+		if applied, known := read().Outcome(before, name); !applied || !known {
+			t.Errorf("what was applied is applied: %v, known: %v", applied, known)
+		}
+		if _, err := s.Txn(t.Context(), before.Move(name)); !errors.Is(err, store.ErrRefused) {
+			t.Errorf("a second copy is answered %v", err)
+		}
+		before, name = read(), store.NewName()
+		for others := range 130 {
+			if applied, known := read().Outcome(before, name); applied || known != (others < 128) {
+				t.Errorf("after %d others: applied: %v, known: %v", others, applied, known)
+			}
+			move(read(), store.NewName())
+		}
+	})
+}
+
+// Once tells a refusal by the caller's own condition from the meeting with another writer.
+func TestOnceSaysWhichConditionRefused(t *testing.T) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, _ store.Op) {
+		once, other, plain := s.Once("sequence/x"), s.Once("sequence/x"), r.To
+		meets := true
+		r.To = tripper(func(req *http.Request) (*http.Response, error) {
+			if meets && transport.Txn(req) != "" {
+				meets = false
+				if _, err := other.Txn(t.Context(), store.Set("b", nil, 0)); err != nil {
+					return nil, err
+				}
+			}
+			return plain.RoundTrip(req)
+		})
+		_, err := once.Txn(t.Context(), store.Create("a", nil))
+		must(t, err)
+		_, err = once.Txn(t.Context(), store.Set("b", nil, 0), store.Create("a", nil))
+		refusal(t, err, 1, "a")
 	})
 }

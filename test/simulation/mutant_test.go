@@ -11,7 +11,7 @@ import (
 )
 
 // mutant is a deliberate breakage of the protocol. One without functions is a
-// rule that the actors themselves switch off, in a build with the tag coordd_mutations.
+// rule that a patch of test/mutations switches off.
 type mutant struct {
 	name string
 	// change rewrites one operation of a transaction that a member sends. It must leave the number

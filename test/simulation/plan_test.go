@@ -187,7 +187,7 @@ func (p plan) replay() string {
 		"go test ./test/simulation -run 'TestSeeds$' -v -timeout 120s -sim.seed=%d -sim.profile=%s",
 		p.seed, p.profile)
 	if *flagMutation != "" {
-		s += " -tags coordd_mutations -sim.mutation=" + *flagMutation
+		s += " -overlay bin/mutations/overlay.json -tags coordd_mutations -sim.mutation=" + *flagMutation
 	}
 	if *flagFaults != "" {
 		s += " -sim.faults=" + *flagFaults

@@ -2,7 +2,7 @@
 
 package simulation_test
 
-import rules "github.com/coordd/coordd/internal/mutations"
+import rules "github.com/coordd/coordd/test/mutations"
 
 // breakRule switches a rule off in all of this process.
 func breakRule(rule string) bool {

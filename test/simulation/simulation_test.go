@@ -159,7 +159,8 @@ func one(t *testing.T) {
 	}
 	wire := wireMutant(*flagMutation)
 	if wire == nil && !breakRule(*flagMutation) {
-		t.Fatalf("-sim.mutation=%s takes -tags coordd_mutations", *flagMutation)
+		t.Fatalf("-sim.mutation=%s takes the overlay of `go run ./test/mutations/overlay bin/mutations` "+
+			"and -tags coordd_mutations", *flagMutation)
 	}
 	defer breakRule("")
 	t.Log(p)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -54,9 +53,6 @@ func (b *backend) Contact() messages.Reader[election.Contact] { return b.conn.Co
 type values struct{ leader, term, released []byte }
 
 func valuesOf(c election.Candidate, lockDelay time.Duration) values {
-	if mutations.Broken("lock-delay-not-in-term") {
-		lockDelay = 0
-	}
 	return values{
 		leader:   encode(record{Candidate: c}),
 		term:     encode(termRecord{ID: c.ID, Name: c.Name, LockDelay: lockDelay}),
@@ -99,14 +95,6 @@ func (b *backend) succeeded(f func()) {
 		default:
 		}
 	}
-}
-
-// orElse returns op, or other if the rule is switched off.
-func orElse(rule string, op, other store.Op) store.Op {
-	if mutations.Broken(rule) {
-		return other
-	}
-	return op
 }
 
 // owns tells whether the leader's key belongs to this candidate.
@@ -281,12 +269,10 @@ func (b *backend) take(ctx context.Context, m candidacy) (uint64, time.Duration,
 	// can take the leadership just after another leader's session was ended, inside that leader's
 	// lease. The condition on the term refuses it: the request does not know of that leader.
 	r, err := b.conn.store.Txn(ctx,
-		orElse("take-unchecked", store.CheckIndex(b.keys.candidate(m.ID), m.record),
-			store.GetOrEmpty(leader)),
+		store.CheckIndex(b.keys.candidate(m.ID), m.record),
 		store.CheckNotExists(b.keys.ended()),
-		orElse("taken-while-held", store.CheckNotExists(leader), store.GetOrEmpty(leader)),
-		orElse("term-unchecked", store.CAS(b.keys.term(), term, 0, m.term), store.Set(b.keys.term(),
-			term, 0)),
+		store.CheckNotExists(leader),
+		store.CAS(b.keys.term(), term, 0, m.term),
 		store.Lock(leader, m.values.leader, 0, m.session), store.Delete(b.keys.handover()))
 	if err == nil {
 		e, _ := r.Entry(leader)
@@ -359,9 +345,6 @@ func (b *backend) noteTerm(s snapshot) {
 		b.takeFrom = time.Time{}
 	case s.term != b.term || b.takeFrom.IsZero():
 		b.term, b.takeFrom = s.term, time.Now().Add(min(s.lastTerm.LockDelay, store.MaxLockDelay))
-		if mutations.Broken("lock-delay-not-waited-for") {
-			b.takeFrom = time.Now()
-		}
 	}
 }
 

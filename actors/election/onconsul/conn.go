@@ -10,7 +10,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/internal/contained"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -438,7 +437,7 @@ func (c *Conn) close(broken error) (left bool) {
 	c.mu.Lock()
 	leading := c.leadersStill()
 	c.mu.Unlock()
-	if leading > 0 && !mutations.Broken("closed-while-led") {
+	if leading > 0 {
 		c.log.Error("session-left-to-expire", "session", now.Session, "leading", leading)
 		return true
 	}

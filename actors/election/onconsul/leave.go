@@ -7,7 +7,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/internal/contained"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -51,9 +50,6 @@ func (b *backend) release(ctx context.Context, m candidacy) (index uint64, err e
 		if !errors.Is(err, store.ErrRefused) {
 			return index, err
 		}
-		if mutations.Broken("refused-taken-for-released") {
-			return m.record, nil
-		}
 	}
 	s, err := b.readCandidate(ctx, m.ID, "")
 	if err != nil || !m.owns(s.leader) {
@@ -72,11 +68,9 @@ func (b *backend) releaseFrom(ctx context.Context, m candidacy, s candidateSnaps
 	// refused and cannot bring the leadership back.
 	key := b.keys.candidate(m.ID)
 	r, err := b.conn.store.Txn(ctx,
-		orElse("released-unchecked", store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
-			store.GetOrEmpty(b.keys.leader())),
+		store.CheckIndex(b.keys.leader(), s.leader.ModifyIndex),
 		store.Delete(b.keys.leader()),
-		orElse("released-in-any-term", b.keys.releaseTerm(s.snapshot, m.values.released),
-			store.Set(b.keys.term(), m.values.released, 0)),
+		b.keys.releaseTerm(s.snapshot, m.values.released),
 		store.Lock(key, encode(record{m.Candidate, m.round + 1}), 0, m.session))
 	if err != nil {
 		return 0, b.failed(err)
@@ -122,9 +116,6 @@ func (b *backend) leave(ctx context.Context, m candidacy) (err error) {
 		if _, err = b.conn.store.Txn(ctx, b.leaveOps(m, s)...); !errors.Is(err, store.ErrRefused) {
 			return err
 		}
-		if mutations.Broken("refused-taken-for-released") {
-			return nil
-		}
 	}
 	for range leaveTries {
 		if !b.conn.sessionLives(m.session) {
@@ -160,7 +151,7 @@ func (b *backend) leaveOps(m candidacy, s candidateSnapshot) (ops []store.Op) {
 	}
 	// Both deletions hold as well where the key has gone with the session. The condition on the
 	// term is then the one that counts: the duty has ended, and nobody has led since.
-	if m.owns(s.leader) || mutations.Broken("left-for-another") {
+	if m.owns(s.leader) {
 		ops = append(ops, store.DeleteCAS(b.keys.leader(), s.leader.ModifyIndex),
 			b.keys.releaseTerm(s.snapshot, m.values.released))
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/coordd/coordd/actors/election/internal/play"
-	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/test/mutations"
 )
 
 var flagMutation = flag.String("mutation", "", "the only rule to break")

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -158,7 +157,7 @@ func (b *backend) Delete(ctx context.Context) error {
 		case s.incarnation != 0 && s.incarnation != incarnation, s.ended == nil:
 			return nil // another was quicker, and there may be another election of that name
 		}
-		if !s.vacant() && !mutations.Broken("deleted-while-led") {
+		if !s.vacant() {
 			leader, free = s.currentLeader().Name, time.Time{}
 			continue
 		}
@@ -167,9 +166,6 @@ func (b *backend) Delete(ctx context.Context) error {
 		// the next election of this name. Consul's own lock-delay is in memory only.
 		if free.IsZero() || s.term != term {
 			term, free = s.term, time.Now().Add(min(s.lastTerm.LockDelay, store.MaxLockDelay))
-		}
-		if mutations.Broken("deleted-at-once") {
-			free = time.Now()
 		}
 		if !store.Pause(ctx, time.Until(free)) {
 			return fmt.Errorf("delete %s: %w: its last leader was lost and may be at it still; "+

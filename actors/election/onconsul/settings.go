@@ -10,7 +10,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/internal/asynclog"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -88,10 +87,6 @@ func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, c.TTL)
 	c.Renew = cmp.Or(c.Renew, c.Lease/3)
 	c.LockDelay = cmp.Or(c.LockDelay, min(c.Lease, store.MaxLockDelay))
-	if mutations.Broken("lock-delay-below-lease") {
-		c.LockDelay = c.Lease / 4
-		c.CheckTTL = cmp.Or(c.CheckTTL, max(13*c.Lease/20, MinCheckTTL))
-	}
 	c.HoldBack = cmp.Or(c.HoldBack, 5*time.Second)
 	if c.CheckTTL == 0 {
 		c.CheckTTL = max(13*c.Lease/20, MinCheckTTL)
@@ -134,7 +129,7 @@ func (c Config) Validate() error {
 	case c.CheckTTL < MinCheckTTL, c.CheckTTL > c.TTL:
 		wrong("CheckTTL is %v; give one of %v to the TTL (%v), or none", c.CheckTTL, MinCheckTTL,
 			c.TTL)
-	case c.LockDelay < c.Lease && !mutations.Broken("lock-delay-below-lease"):
+	case c.LockDelay < c.Lease:
 		wrong("CheckTTL is %v, and LockDelay is %v, less than the lease of %v: a session that "+
 			"ends with the check needs one of the lease at least; or give no check", c.CheckTTL,
 			c.LockDelay, c.Lease)

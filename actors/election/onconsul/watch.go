@@ -11,7 +11,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/internal/contained"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -371,7 +370,7 @@ func (w *watcher) announce(ctx context.Context, m candidacy) error {
 		return nil
 	}
 	before := func(c election.Candidate) bool { return c.Priority < m.Priority }
-	if slices.ContainsFunc(w.queue[i:], before) && !mutations.Broken("order-unannounced") {
+	if slices.ContainsFunc(w.queue[i:], before) {
 		_, err := w.conn.store.Txn(ctx, store.CheckIndex(w.keys.candidate(m.ID), m.record),
 			store.CAS(w.keys.order(), []byte(rand.Text()), 0, w.now.order))
 		if errors.Is(err, store.ErrRefused) {

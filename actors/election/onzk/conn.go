@@ -11,7 +11,6 @@ import (
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/internal/contained"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 	"github.com/go-zookeeper/zk"
 )
@@ -191,7 +190,7 @@ func (c *Conn) Close() {
 	}
 	_ = wait(c.pendingLeaves)
 	c.dialer.close(c.own)
-	if c.own && !mutations.Broken("closed-while-led") && wait(c.leaders) != nil {
+	if c.own && wait(c.leaders) != nil {
 		c.log.Error("session-left-to-expire", "leading", c.leaders.Get())
 		c.dialer.closeNewest() // the client cannot end it, and makes no other connection
 	}

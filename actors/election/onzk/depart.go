@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -118,9 +117,6 @@ func (b *backend) resignLeader(session string) (led bool, err error) {
 		return false, err
 	case leader == nil, sessionName(leader.EphemeralOwner) != session:
 		return false, nil
-	}
-	if mutations.Broken("departed-in-any-term") {
-		term.Version, leader.Version = -1, -1
 	}
 	ops := append(b.checkIdentity(root),
 		&zk.SetDataRequest{Path: b.path(termNode), Data: nil, Version: term.Version},

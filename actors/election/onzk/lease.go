@@ -3,8 +3,6 @@ package onzk
 import (
 	"fmt"
 	"time"
-
-	"github.com/coordd/coordd/internal/mutations"
 )
 
 // lease computes the start of the lease: ZooKeeper counts the session's timeout from then or later.
@@ -58,9 +56,6 @@ func (l *lease) committed(c contact) {
 		}
 	}
 	l.used = true
-	if mutations.Broken("lease-unconfirmed") {
-		l.start = c.sent
-	}
 	counts(l.handshake, 0)
 	keep := l.unconfirmed[:0]
 	for _, w := range l.unconfirmed {

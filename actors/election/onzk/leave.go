@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -200,9 +199,6 @@ func (b *backend) opsOf(me candidacy, mine, place, stands bool, term, leader int
 		ops = append(ops, &zk.DeleteRequest{Path: b.path(me.node), Version: -1})
 	case stands:
 		ops = append(ops, &zk.CheckVersionRequest{Path: b.path(me.node), Version: -1})
-	}
-	if mutations.Broken("released-in-any-term") {
-		term, leader = -1, -1
 	}
 	if mine {
 		ops = append(ops,

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -197,9 +196,6 @@ func (b *backend) sendTake(me candidacy, root, term int32, yields bool) ([]zk.Mu
 	if yields {
 		ops = append(ops, &zk.DeleteRequest{Path: b.path(yieldNode), Version: -1})
 	}
-	if mutations.Broken("take-unchecked") {
-		ops[1] = ops[0]
-	}
 	return b.conn.zk.Multi(ops...)
 }
 
@@ -304,7 +300,7 @@ func (b *backend) term() (holder []byte, stat *zk.Stat, err error) {
 // token.
 func (b *backend) lockDelay(holder []byte, term *zk.Stat) time.Duration {
 	delay := lockDelayOf(holder, b.conn.lockDelay())
-	if delay <= 0 || mutations.Broken("lock-delay-not-waited-for") {
+	if delay <= 0 {
 		return 0
 	}
 	b.mu.Lock()

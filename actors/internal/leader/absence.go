@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
@@ -58,8 +57,7 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 	for _, c := range a.confirmAll(ctx, ask) {
 		id, since := c.member, c.since
 		ack, _ := acks.Get(id)
-		if c.err != nil && mine(c.err) && !(errors.Is(c.err, store.ErrInvalid) &&
-			mutations.Broken("invalid-stops-all")) {
+		if c.err != nil && mine(c.err) {
 			// A token may allow sessions of some nodes only, and the key may be a stranger's: it
 			// is not known whether the member is gone, and the rest goes on.
 			have, now := a.absent[id], time.Now()

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -244,9 +243,6 @@ var errStale = errors.New("the outcome of a write is not known")
 
 // informed tells whether every state is of this term: never plan on an incomplete read.
 func (a *Assigner) informed() bool {
-	if mutations.Broken("uninformed") {
-		return true
-	}
 	return a.members.Get().Term == a.term && a.acks.Get().Term == a.term &&
 		a.workload.Get().Term == a.term && a.control.Get().Term == a.term
 }

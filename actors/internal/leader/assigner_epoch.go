@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -15,9 +14,6 @@ import (
 
 // newEpoch makes every earlier write of this leader void.
 func (a *Assigner) newEpoch(ctx context.Context) error {
-	if mutations.Broken("no-new-epoch") {
-		return nil
-	}
 	for {
 		l, err := a.bump.Call(ctx, messages.Bump{Epoch: a.epoch})
 		switch {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -28,9 +27,6 @@ func (a *Assigner) readAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if mutations.Broken("partial-read") {
-		entries = entries[:len(entries)/2]
-	}
 	a.assigned.load(a.Keys, entries, &a.odd)
 	a.events.still(a.assigned)
 	if err := a.takeNotes(ctx, notes); err != nil {
@@ -44,9 +40,6 @@ func (a *Assigner) readAll(ctx context.Context) error {
 	}
 	if a.Observer != nil {
 		a.ledger.begin(a.assigned.members)
-	}
-	if mutations.Broken("absences-cleared") {
-		clear(a.absent)
 	}
 	if a.inherited {
 		return nil

@@ -7,7 +7,6 @@ import (
 
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/placement"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -77,7 +76,7 @@ func (a absence) ends() time.Time {
 
 func (a absence) over(now time.Time) bool {
 	ends := a.ends()
-	return !ends.IsZero() && (!now.Before(ends) || mutations.Broken("no-grace"))
+	return !ends.IsZero() && !now.Before(ends)
 }
 
 // lasting tells whether an absence could not be confirmed, or not again, for so long that nothing
@@ -171,8 +170,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 	for i := range s.members.Len() {
 		id, m := s.members.At(i)
 		out.members[i] = placement.Member{ID: id, Capacity: m.Capacity, Drain: m.Leaving ||
-			m.Idle || m.Unreadable || protocol.CheckMemberID(id) != nil && !mutations.Broken(
-			"ids-unchecked") || s.control.Drain.Has(id)}
+			m.Idle || m.Unreadable || protocol.CheckMemberID(id) != nil || s.control.Drain.Has(id)}
 		place[id] = placement.At(i)
 		if m.Unreadable {
 			unreadable[id] = true
@@ -225,8 +223,7 @@ func (s *snapshot) sort(d *draft) *sorted {
 	}
 	// While another member may run an item under a second key, it is given to nobody.
 	for _, ref := range out.extra {
-		if i := s.index[ref.item]; owner[i] == placement.None &&
-			!mutations.Broken("doubles-placed") {
+		if i := s.index[ref.item]; owner[i] == placement.None {
 			held[i] = true
 		}
 	}
@@ -458,8 +455,7 @@ func (s *snapshot) patient(d *draft, member string) bool {
 // grant names the session that the record is locked by, and what was granted to an earlier
 // session is older than the record.
 func addressedToNobody(a messages.Assignment, m messages.Member) bool {
-	return a.Session != m.Session && a.CreateIndex > m.CreateIndex && !m.Unreadable &&
-		!mutations.Broken("misaddressed-kept")
+	return a.Session != m.Session && a.CreateIndex > m.CreateIndex && !m.Unreadable
 }
 
 // give hands an item without a living owner to where it was placed.

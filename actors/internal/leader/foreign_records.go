@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
@@ -20,9 +19,6 @@ import (
 // left of it but the TTL, which can only make the wait longer.
 func (a *Assigner) sessionAlive(ctx context.Context, member string, ack *protocol.Ack,
 	registered string) (bool, error) {
-	if mutations.Broken("gone-by-record-alone") {
-		return false, nil
-	}
 	sessions, foreign := map[string]bool{registered: true}, false
 	if ack.Session != "" {
 		name, exists, err := a.Store.SessionName(ctx, ack.Session)

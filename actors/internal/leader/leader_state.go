@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -34,8 +33,7 @@ import (
 // Lease is the one that the sentinel names; 0: none.
 func (a *Assigner) sameAbsence(member string, now absence, lease time.Duration) absence {
 	confirmed, have := now.since, a.absent[member]
-	if !have.since.IsZero() && have.same(now.ack, now.session, now.sentinel) &&
-		!(!have.doubt.IsZero() && mutations.Broken("doubt-begins-anew")) {
+	if !have.since.IsZero() && have.same(now.ack, now.session, now.sentinel) {
 		now.since = have.since
 		if have.ack == now.ack {
 			now.grace = max(now.grace, have.grace)
@@ -45,10 +43,7 @@ func (a *Assigner) sameAbsence(member string, now absence, lease time.Duration) 
 		}
 	}
 	w, ok := a.handed[member]
-	if mutations.Broken("waits-not-handed-on") {
-		ok = false
-	}
-	if ok && (now.same(w.Ack, w.Session, w.Sentinel) || mutations.Broken("another-absence")) {
+	if ok && now.same(w.Ack, w.Session, w.Sentinel) {
 		if w.Ack != now.ack {
 			first := min(w.Of, now.grace) // Of may be the brake's
 			now.grace = a.graceOfMoved(first, now.grace, lease, now.stopped)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/placement"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
@@ -35,12 +34,12 @@ type report struct {
 // barred tells whether an item is quarantined. An order to restart that is younger ends it; but the
 // item is given to nobody before its key is gone.
 func (s *snapshot) barred(item string) bool {
-	return s.notes[item].Since != 0 && !mutations.Broken("quarantine-ignored")
+	return s.notes[item].Since != 0
 }
 
 // ofEarlier tells whether a note is about an earlier item of the name than the one that there is.
 func (n note) ofEarlier(w messages.WorkItem) bool {
-	return n.OfEarlier(w.CreateIndex, n.index) && !mutations.Broken("made-anew-ignored")
+	return n.OfEarlier(w.CreateIndex, n.index)
 }
 
 // fresh are the failures that count at now; a leader whose clock is behind counts them for longer.

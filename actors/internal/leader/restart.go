@@ -2,7 +2,6 @@ package leader
 
 import (
 	"github.com/coordd/coordd/actors/placement"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
@@ -38,7 +37,6 @@ func (s *snapshot) passOn(d *draft, sorted *sorted, moving []bool) {
 		case m.Leaving:
 		case due(given, ref.Assignment, m):
 			d.units = append(d.units, s.build.again(item.ID, ref.member, ref.Assignment, given))
-		case mutations.Broken("changes-untold"):
 		case m.TellChanges && w.ModifyIndex > ref.Changed && due(w.ModifyIndex, ref.Assignment, m):
 			d.units = append(d.units, s.build.tell(item.ID, ref.member, ref.Assignment,
 				w.ModifyIndex))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/internal/labels"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -74,7 +73,7 @@ func (e *LeaseEnforcer) await(ctx context.Context, session string) error {
 
 func (e *LeaseEnforcer) holds(session string) bool {
 	s := e.session.Get()
-	return s.ID == session && s.Holds(time.Now(), e.margin) || mutations.Broken("no-lease")
+	return s.ID == session && s.Holds(time.Now(), e.margin)
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -101,7 +100,7 @@ func (e *LeaseEnforcer) look(ctx context.Context) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for x := range e.bound {
-		if !e.holds(x.session) && !mutations.Broken("no-lease-enforcer") {
+		if !e.holds(x.session) {
 			labels.Ending(x.ctx, ctx, func() { x.cancel(errLeaseOver) })
 			delete(e.bound, x)
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -79,8 +78,7 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			return err
 		}
 		s := a.out.Get()
-		if who, since := a.Stuck(time.Now()); who != "" &&
-			!mutations.Broken("hung-and-renewed") {
+		if who, since := a.Stuck(time.Now()); who != "" {
 			if !held {
 				a.Log.Error("actor-stuck", "actor", who, "for",
 					time.Since(since).Round(time.Second).String(),

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -87,7 +86,7 @@ func (s snapshot) registered() bool { return s.member.In(s.session.ID) }
 
 // current: the view was read under this registration.
 func (s snapshot) current() bool {
-	return s.registered() && (s.view.Index >= s.member.Index || mutations.Broken("stale-view"))
+	return s.registered() && s.view.Index >= s.member.Index
 }
 
 // clear: inherited items may be touched.
@@ -97,9 +96,6 @@ func (s snapshot) clear() bool {
 
 // token is an item's fencing token under this registration.
 func (s snapshot) token(a messages.Assignment) uint64 {
-	if mutations.Broken("token-of-key-alone") {
-		return a.CreateIndex
-	}
 	return max(a.CreateIndex, s.member.Index)
 }
 
@@ -147,9 +143,6 @@ func (t *workTable) decide(s snapshot) decision {
 		}
 		if j.phase == messages.Stopping {
 			j.final = j.final || s.stop && !s.keep || (s.current() && assigned && a.Releasing)
-			if mutations.Broken("release-before-stop") && j.final && assigned && s.current() {
-				t.giveUp(&d, s, id, a)
-			}
 			continue
 		}
 		switch {
@@ -205,14 +198,13 @@ func (t *workTable) open(d *decision, s snapshot) {
 			continue
 		}
 		done := t.released[id]
-		if done.index == a.ModifyIndex && done.index != 0 &&
-			!mutations.Broken("releases-forgotten") {
+		if done.index == a.ModifyIndex && done.index != 0 {
 			if until, late := done.catchUp(s); late {
 				d.next = actor.Earliest(d.next, until)
 				continue
 			}
 		}
-		if a.Releasing || (s.token(a) <= done.token && !mutations.Broken("releases-forgotten")) ||
+		if a.Releasing || s.token(a) <= done.token ||
 			s.stop && !s.keep {
 			t.giveUp(d, s, id, a)
 			continue
@@ -223,10 +215,10 @@ func (t *workTable) open(d *decision, s snapshot) {
 		switch {
 		case a.Unreadable || s.idle || !s.lease || s.member.Phase != messages.Registered:
 			continue
-		case s.inherited(a) && !s.clear() && !mutations.Broken("inherited-started-early"):
+		case s.inherited(a) && !s.clear():
 			d.next = actor.Earliest(d.next, s.member.ClearAt)
 			continue
-		case !s.inherited(a) && a.Session != s.session.ID && !mutations.Broken("not-addressed"):
+		case !s.inherited(a) && a.Session != s.session.ID:
 			// Granted to somebody with this id who is not this session; or a stranger's, and then
 			// the leader is to look at it.
 			if a.ModifyIndex > t.told {
@@ -261,7 +253,7 @@ func (t *workTable) open(d *decision, s snapshot) {
 // giveUp lists an item for release, unless a predecessor may still work on it or
 // its key has to be seen anew first.
 func (t *workTable) giveUp(d *decision, s snapshot, id string, a messages.Assignment) {
-	if s.inherited(a) && !s.clear() && !mutations.Broken("inherited-released-early") {
+	if s.inherited(a) && !s.clear() {
 		d.next = actor.Earliest(d.next, s.member.ClearAt)
 		return
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/mutations"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -87,7 +86,7 @@ func (a *WorkerManager) snapshot(stop bool) snapshot {
 	s := a.session.Get()
 	return snapshot{
 		now: time.Now(), session: s, member: a.membership.Get(), view: a.assignments.Get(),
-		lease: a.Holds(s) || mutations.Broken("no-lease"), stop: stop, keep: a.KeepItems > 0,
+		lease: a.Holds(s), stop: stop, keep: a.KeepItems > 0,
 		idle: a.Work == nil, soak: a.WorkerSoak, late: a.TTL,
 	}
 }
@@ -233,9 +232,7 @@ func (a *WorkerManager) collect() {
 func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s snapshot,
 	ids []string) error {
 	ops := make([]store.Op, 0, len(ids)+1)
-	if !mutations.Broken("start-unchecked") {
-		ops = append(ops, store.CheckSession(a.Keys.Member(a.ID), s.session.ID))
-	}
+	ops = append(ops, store.CheckSession(a.Keys.Member(a.ID), s.session.ID))
 	for _, id := range ids {
 		ops = append(ops, store.GetOrEmpty(a.Keys.WorkItem(id)))
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/internal/mutations"
+	"github.com/coordd/coordd/test/mutations"
 )
 
 // Breakage is a rule that is broken on purpose, or two at once with a "+" between them.
