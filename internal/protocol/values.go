@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,9 +26,19 @@ const (
 	StatusLeaving = "leaving"
 )
 
+// Version is the major version of the protocol that this package speaks. A record without one is of
+// version 1.
+const Version = 1
+
+// ErrProtocol is returned for the record of a member that speaks a later major version of the
+// protocol: this version neither registers beside it nor plans for it.
+var ErrProtocol = errors.New("a member speaks a later version of the protocol")
+
 // MemberRecord is the value of members/<m>.
 type MemberRecord struct {
 	Status string `json:"status"` // StatusAlive or StatusLeaving
+	// Protocol is the [Version] that the member speaks.
+	Protocol int `json:"protocol,omitempty"`
 	// where the member's host can be reached; may be empty
 	Address  string `json:"host_address"`
 	Capacity uint64 `json:"capacity,omitempty"` // the most weight it may hold; 0: no limit
@@ -57,6 +68,10 @@ func ParseMemberRecord(value []byte) (MemberRecord, error) {
 	if r.Status != StatusAlive && r.Status != StatusLeaving {
 		return MemberRecord{}, store.Invalid("member record",
 			`its status is %q; known are "alive" and "leaving"`, store.ShortenPart(r.Status))
+	}
+	if r.Protocol > Version {
+		return MemberRecord{}, fmt.Errorf("%w: version %d, and this one knows %d: update coordd here",
+			ErrProtocol, r.Protocol, Version)
 	}
 	return r, nil
 }
