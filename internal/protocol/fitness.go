@@ -45,8 +45,8 @@ func (k Keys) rights(member string) []right {
 }
 
 // Fitness tells whether the token may do what a member does, also while it leads. It changes
-// nothing. [store.ErrDenied]: the text names each rule of docs/acl.md that is missing. [ErrProtocol]:
-// a registered member speaks a later version of the protocol. All else says nothing of the token.
+// nothing. [store.ErrDenied]: the text names each rule of docs/acl.md that is missing. All else says
+// nothing of the token.
 func (s *Store) Fitness(ctx context.Context, member string) error {
 	var all []store.Op
 	rights := s.keys.rights(member)
@@ -66,15 +66,6 @@ func (s *Store) Fitness(ctx context.Context, member string) error {
 		}
 		return fmt.Errorf("fitness: %w: the token lacks %s (docs/acl.md)", store.ErrDenied,
 			strings.Join(missing, ", "))
-	}
-	members, _, err := s.List(ctx, s.keys.Members(), store.Consistent)
-	if err != nil {
-		return err
-	}
-	for _, e := range members {
-		if m, _, err := s.keys.ReadMember(e); errors.Is(err, ErrProtocol) {
-			return fmt.Errorf("member %q: %w", m.ID, err)
-		}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package protocol
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,14 +24,6 @@ const (
 	StatusAlive   = "alive"
 	StatusLeaving = "leaving"
 )
-
-// Version is the major version of the protocol that this package speaks. A record without one is of
-// version 1.
-const Version = 1
-
-// ErrProtocol is returned for the record of a member that speaks a later major version of the
-// protocol: this version neither registers beside it nor plans for it.
-var ErrProtocol = errors.New("a member speaks a later version of the protocol")
 
 // MemberRecord is the value of members/<m>.
 type MemberRecord struct {
@@ -69,9 +60,8 @@ func ParseMemberRecord(value []byte) (MemberRecord, error) {
 		return MemberRecord{}, store.Invalid("member record",
 			`its status is %q; known are "alive" and "leaving"`, store.ShortenPart(r.Status))
 	}
-	if r.Protocol > Version {
-		return MemberRecord{}, fmt.Errorf("%w: version %d, and this one knows %d: update coordd here",
-			ErrProtocol, r.Protocol, Version)
+	if err := r.checkVersion(); err != nil {
+		return MemberRecord{}, err
 	}
 	return r, nil
 }

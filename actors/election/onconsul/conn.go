@@ -188,13 +188,12 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		Session: store.SessionOptions{Name: c.cfg.Name, TTL: c.cfg.TTL, LockDelay: c.cfg.LockDelay},
 	}
 	defer renewal.Wait()
-	defer c.binding.Wait()
 	defer c.stop() // after a panic nobody has asked for the end
 	timer := time.NewTimer(0)
 	timer.Stop()
 	defer timer.Stop()
 	var asked chan struct{}
-	check, quiet := c.check.Subscribe(), false
+	check := c.check.Subscribe()
 	for {
 		select {
 		case <-ctx.Done():
@@ -202,7 +201,7 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		case <-c.wake:
 		case asked = <-c.verifyNow:
 		case <-check.Changed():
-			if check.Take(); c.session.Get().ID != "" && !quiet {
+			if check.Take(); c.session.Get().ID != "" {
 				continue
 			}
 		case <-timer.C:
@@ -210,19 +209,14 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		now := c.session.Get()
 		var err error
 		var wait time.Time // for what the check says; zero: for nothing
-		switch quiet = c.binding.Quiet(now); {
+		switch {
 		case c.isGivenUp(now.ID):
 			err = errHeldInVain
-		case quiet:
-			var gone bool
-			if gone, wait = c.binding.Gone(ctx, now); gone {
-				err = store.ErrSessionGone
-			}
 		case now.ID != "":
 			err = c.keep(ctx, &renewal, now)
 		case c.wantsSession():
 			if register(); c.cfg.CheckTTL != NoCheck {
-				renewal.Session.Check, wait = c.binding.Choose(ctx)
+				renewal.Session.Check, wait = c.binding.Choose()
 			}
 			if wait.IsZero() {
 				err = c.keep(ctx, &renewal, now)
@@ -248,7 +242,6 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 				c.contact.Set(election.Contact{Why: err.Error()})
 				c.destroyLater(now.ID)
 			} else {
-				c.binding.Ended(now)
 				c.contact.Set(election.Contact{Why: c.lost(now)})
 			}
 		case now.ID == "":

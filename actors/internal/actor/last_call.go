@@ -11,7 +11,7 @@ import (
 const (
 	// LastCallTimeout bounds a call that a member makes on its way out: of two requests as a rule,
 	// one after the other. A stop makes five of them at the most where Consul does not answer.
-	LastCallTimeout = 3 * time.Second
+	LastCallTimeout = 4500 * time.Millisecond
 	// lastTries is how often such a call is made whose connection breaks off: that tells nothing of
 	// the next one.
 	lastTries = 3

@@ -216,10 +216,8 @@ func (a *Assigner) work(ctx context.Context) error {
 		case err == nil:
 			a.ladder.Reset()
 			a.Store.Succeeded("assignments")
-			a.Hindered.Worked(a.term, "assignments")
 		case errors.Is(err, errStale):
 			fresh = false
-			a.Hindered.Failed(a.term, "assignments")
 			if err := a.newEpoch(ctx); err != nil {
 				return err
 			}
@@ -229,7 +227,6 @@ func (a *Assigner) work(ctx context.Context) error {
 			a.again = time.Now().Add(a.ladder.NextBackOff())
 			next = a.again
 		case actor.Transient(err):
-			a.Hindered.Failed(a.term, "assignments")
 			a.again = a.Retry("assignments", err, a.ladder)
 			next = a.again
 		default:

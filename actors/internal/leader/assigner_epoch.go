@@ -20,7 +20,6 @@ func (a *Assigner) newEpoch(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil && l.Term == a.term:
-			a.Hindered.Worked(a.term, "leader key")
 			a.enterEpoch(l)
 			return nil
 		case errors.Is(err, actor.ErrNotLeading) && a.leads():
@@ -32,7 +31,6 @@ func (a *Assigner) newEpoch(ctx context.Context) error {
 		case err == nil, errors.Is(err, actor.ErrNotLeading):
 			return errTermOver
 		case actor.Transient(err), errors.Is(err, messages.ErrAbandoned):
-			a.Hindered.Failed(a.term, "leader key")
 			if !store.Pause(ctx, time.Until(a.Retry("leader key", err, a.ladder))) {
 				return ctx.Err()
 			}

@@ -274,7 +274,7 @@ func (a *Assigner) notNoted(began time.Time, err error) time.Time {
 func (a *Assigner) handOn(ctx context.Context) {
 	l := a.leadership.Get()
 	mine := l.Role == messages.Leading && l.Term == a.term || l.Role == messages.Vacant
-	if ctx.Err() == nil || !mine || a.Silent() || len(a.waited(time.Now(), true)) == 0 {
+	if ctx.Err() == nil || !mine || len(a.waited(time.Now(), true)) == 0 {
 		return
 	}
 	a.Ends(ctx)

@@ -33,8 +33,8 @@ type workRecord struct {
 	row      time.Time // when the first of those was
 	exit     string    // what the last one said
 	exitAt   time.Time
-	next     time.Time // the next start, as the supervisor's policy said
-	again    uint64    // the order to restart that it was started after
+	next     time.Time   // the next start, as the supervisor's policy said
+	again    uint64      // the order to restart that it was started after
 	ended    []time.Time // by itself lately, as far as that may exceed the limit
 }
 
@@ -140,6 +140,9 @@ func (r *workRecord) ends(exit string, fails bool) {
 // over tells whether the work has failed too often for its window, so that the leader is to take the
 // item away, and when time alone ends that.
 func (r workRecord) over(now time.Time) (over bool, until time.Time) {
+	if len(r.ended) == 0 {
+		return false, time.Time{}
+	}
 	limit := r.of.limit
 	if len(r.ended) <= limit.most || r.ended[limit.most].Sub(r.ended[0]) > limit.window {
 		return false, time.Time{}
