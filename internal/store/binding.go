@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -11,21 +12,31 @@ import (
 // Binding chooses the check that the next session is bound to. It belongs to who renews the session.
 // Not for concurrent use.
 type Binding struct {
+	Store    *Store
 	CheckTTL time.Duration                   // 0: no check
 	TTL      time.Duration                   // of the sessions
 	Check    messages.Reader[messages.Check] // of the [CheckKeeper]
 	Log      *slog.Logger
 
-	since time.Time // since when a session is wanted
+	since time.Time // since when a session is wanted, and Consul answers
 }
+
+// noSession is the id of no session: asking for it shows whether Consul answers.
+const noSession = "00000000-0000-0000-0000-000000000000"
 
 // Choose returns the check of the session that is about to be opened; empty: none. While it returns
 // a time, ask again when the check has changed, or then.
-func (b *Binding) Choose() (check string, wait time.Time) {
+func (b *Binding) Choose(ctx context.Context) (check string, wait time.Time) {
 	if b.CheckTTL == 0 {
 		return "", time.Time{}
 	}
 	if b.since.IsZero() {
+		if !b.Check.Get().Known {
+			_, err := b.Store.SessionExists(ctx, noSession)
+			if errors.Is(err, ErrUnreachable) {
+				return "", time.Now().Add(min(ReportEvery(b.CheckTTL), time.Second))
+			}
+		}
 		b.since = time.Now()
 	}
 	c, until := b.Check.Get(), b.since.Add(b.patience())

@@ -24,7 +24,7 @@ func (c *Conn) keepCheck() {
 			Meta: map[string]string{"coordd-session": store.FitMeta(c.cfg.Name)},
 		}).Reader(),
 	}
-	c.binding = &store.Binding{CheckTTL: checkTTL, TTL: c.cfg.TTL,
+	c.binding = &store.Binding{Store: c.store, CheckTTL: checkTTL, TTL: c.cfg.TTL,
 		Check: c.check.Reader(), Log: c.log}
 }
 

@@ -216,7 +216,7 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 			err = c.keep(ctx, &renewal, now)
 		case c.wantsSession():
 			if register(); c.cfg.CheckTTL != NoCheck {
-				renewal.Session.Check, wait = c.binding.Choose()
+				renewal.Session.Check, wait = c.binding.Choose(ctx)
 			}
 			if wait.IsZero() {
 				err = c.keep(ctx, &renewal, now)

@@ -101,7 +101,7 @@ func (a *InstancePublisher) step(ctx context.Context, now time.Time) (next time.
 	if a.look.IsZero() {
 		a.look = now.Add(changeEvery)
 	}
-	if a.told.Membership.Get().Phase == messages.Registered && !now.Before(a.look) {
+	if !now.Before(a.look) {
 		a.look = now.Add(drainEvery)
 		a.findDrain(ctx)
 	}

@@ -65,8 +65,8 @@ const (
 	// forgotten assignments of this leader with the epoch.
 	behindLimit = 2 * time.Second
 	// drainedRest is how long a drained member leaves the leadership to others after it has handed
-	// it over, if none of them takes it. A deleted key has no lock-delay, so they need a moment.
-	drainedRest = 15 * time.Second
+	// it over. Where several members are drained it passes on within that time to one that is not.
+	drainedRest = 5 * time.Second
 	// unfitRest is the same for a member whose token lacks rights that leading takes.
 	unfitRest = time.Minute
 	// handOverPause is how soon a drained member hands its leadership over again. Nobody else may
@@ -94,8 +94,7 @@ func (m *leadership) step(in leaderInputs) (leaderOp, time.Time) {
 	switch k := in.key; {
 	case !k.Known:
 	case k.Found && k.Entry.Session != "" && k.Entry.Session != in.session:
-		// Should that leader go as well, nobody else may be there: this member rests no longer.
-		m.refused, m.restUntil = time.Time{}, time.Time{}
+		m.refused = time.Time{}
 		m.become(messages.Leadership{Role: messages.Following, Leader: k.Leader,
 			Session: k.Entry.Session}, "")
 	case !in.member, in.leaving && k.Entry.Session != in.session:

@@ -75,8 +75,6 @@ func TestLeadershipDecidesByLeaseKeyAndEpoch(t *testing.T) {
 		"it leaves, with its own lock": {key: mine, op: opTake,
 			change: func(_ *leadership, in *leaderInputs) { in.leaving = true }},
 		"it rests": {m: leadership{restUntil: later}, key: free, role: messages.Vacant},
-		"no longer when another leads": {m: leadership{restUntil: later}, key: another,
-			role: messages.Following},
 
 		"a drained leader ends its duty": {m: leading(), key: mine, change: drained,
 			role: messages.Leading, duty: 7},

@@ -35,7 +35,7 @@ func NewSessionRenewer(b *actor.Base, out *messages.State[messages.Session],
 	check messages.Reader[messages.Check], record messages.Reader[OwnRecord],
 	holdings messages.Reader[messages.Holdings]) *SessionRenewer {
 	return &SessionRenewer{Base: b, out: out, check: check, record: record, holdings: holdings,
-		binding: store.Binding{CheckTTL: b.CheckTTL, TTL: b.TTL, Check: check, Log: b.Log}}
+		binding: store.Binding{Store: b.Store.Store, CheckTTL: b.CheckTTL, TTL: b.TTL, Check: check, Log: b.Log}}
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -80,7 +80,7 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 		}
 		if s.ID == "" {
 			var wait time.Time
-			if renewal.Session.Check, wait = a.binding.Choose(); !wait.IsZero() {
+			if renewal.Session.Check, wait = a.binding.Choose(ctx); !wait.IsZero() {
 				due = wait
 				continue
 			}
