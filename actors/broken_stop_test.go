@@ -1,7 +1,6 @@
 package actors_test
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"

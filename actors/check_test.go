@@ -4,13 +4,11 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/coordd/coordd/messages"
 )
 
 // agentOnly is a way to Consul whose agent is another one than coordd hopes for.

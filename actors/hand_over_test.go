@@ -2,7 +2,6 @@ package actors_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 

@@ -55,7 +55,8 @@ func writesBesideTheLeader(verb, key string) func(*http.Request) bool {
 
 // A new epoch moves the leader key.
 func TestALeaderThatStopsWhileANewEpochIsOnItsWayResigns(t *testing.T) {
-	resignsBeside(t, transport.TxnWith(`"Verb":"cas","Key":"service/demo/leader"`), func(*cluster) {})
+	resignsBeside(t, transport.TxnWith(`"Verb":"check-session","Key":"service/demo/leader"`),
+		func(*cluster) {})
 }
 
 // That no leader before can count on its lease any more moves the term.

@@ -32,7 +32,10 @@ func (b *Binding) Choose(ctx context.Context) (check string, wait time.Time) {
 	}
 	if b.since.IsZero() {
 		if !b.Check.Get().Known {
-			_, err := b.Store.SessionExists(ctx, noSession)
+			err := b.Store.Contain("session info", func() error {
+				_, err := b.Store.SessionExists(ctx, noSession)
+				return err
+			})
 			if errors.Is(err, ErrUnreachable) {
 				return "", time.Now().Add(min(ReportEvery(b.CheckTTL), time.Second))
 			}

@@ -59,7 +59,7 @@ const (
 	changeEvery = 5 * time.Second
 	itemsEvery  = 30 * time.Second
 	// drainEvery is how often Consul is asked whether the member is drained.
-	drainEvery = 30 * time.Second
+	drainEvery = time.Minute
 )
 
 // Run is the actor: see [supervisor.Child].

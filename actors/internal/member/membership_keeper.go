@@ -74,7 +74,12 @@ func (a *MembershipKeeper) Run(ctx context.Context) error {
 			r.Handle(a.markLeaving)
 			continue
 		case r := <-acks.Requests():
-			r.Handle(a.writeAck)
+			r.Handle(func(call context.Context, w AckWrite) (struct{}, error) {
+				own, cancel := context.WithCancel(ctx) // the requests are this actor's
+				defer cancel()
+				defer context.AfterFunc(call, cancel)()
+				return a.writeAck(own, w)
+			})
 			continue
 		}
 		if err := a.Busy(ctx); err != nil {

@@ -172,9 +172,10 @@ func (a *WorkerManager) settle(ctx context.Context, asked bool, again time.Time,
 	case errors.Is(err, store.ErrRefused):
 		a.again = time.Now().Add(a.ladder.NextBackOff())
 		return a.again, nil
-	case actor.Transient(err), errors.Is(err, store.ErrSessionGone):
+	case actor.Transient(err), errors.Is(err, store.ErrSessionGone),
+		errors.Is(err, messages.ErrAbandoned):
 		wait := a.ladder.NextBackOff()
-		if !errors.Is(err, store.ErrUnreachable) {
+		if errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid) {
 			wait = min(wait, nextOthers) // Consul answers: one of them is at fault
 		}
 		a.Store.Failed("my work", err, wait)
