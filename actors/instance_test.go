@@ -248,16 +248,6 @@ func TestLabelsThatTheAgentDoesNotTakeCostNothing(t *testing.T) {
 	})
 }
 
-// ids are those of the members that run.
-func (c *cluster) ids() []string {
-	ids := []string{}
-	for id := range c.members {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
 // An agent takes every instance, whatever its member's settings say, and so every member has a
 // check; an address that is nobody's, or somebody else's on each host, is left to the agent.
 func TestWhateverAMembersSettingsSayItHasAnInstance(t *testing.T) {

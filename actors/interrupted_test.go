@@ -1,0 +1,42 @@
+package actors_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// interrupted is how work has ended that was ended, as a command is whose guard process died.
+type interrupted struct{}
+
+func (interrupted) Error() string     { return "the guard process died" }
+func (interrupted) Interrupted() bool { return true }
+
+// What ends all work of a host is no failure of any item.
+func TestWorkThatWasInterruptedHasNotFailed(t *testing.T) {
+	logged(t, func(w watched) {
+		var tries atomic.Int64
+		w.addWork(w.items(3)...)
+		w.start("n1", limited(1), func(cfg *actors.Config) {
+			work := cfg.Work
+			cfg.Work = func(ctx context.Context, x actors.Item) error {
+				if tries.Add(1) <= 12 {
+					return fmt.Errorf("command %q: %w", x.ID, interrupted{})
+				}
+				return work(ctx, x)
+			}
+		})
+		w.await("all have been interrupted, and run", time.Minute, func() bool {
+			return tries.Load() == 15
+		})
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		for _, id := range w.items(3) {
+			if i := w.item(id); i.State != actors.ItemRunning || w.noted(id) {
+				t.Errorf("%s is %v, and noted %v", id, i.State, w.noted(id))
+			}
