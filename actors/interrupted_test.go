@@ -40,3 +40,6 @@ func TestWorkThatWasInterruptedHasNotFailed(t *testing.T) {
 			if i := w.item(id); i.State != actors.ItemRunning || w.noted(id) {
 				t.Errorf("%s is %v, and noted %v", id, i.State, w.noted(id))
 			}
+		}
+	})
+}

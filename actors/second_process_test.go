@@ -40,4 +40,3 @@ func TestASecondProcessOnAnotherHostRefusesInTheEnd(t *testing.T) {
 		}
 	})
 }
-

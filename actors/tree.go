@@ -132,7 +132,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 // planned on what it had left behind.
 func termTree(b *actor.Base, c *cells, term uint64) supervisor.Tree {
 	assigner := leader.NewAssigner(b, term, c.leadership.Reader(), c.members.Reader(),
-		c.acks.Reader(), c.workload.Reader(), c.control.Reader(), c.bump, c.plan)
+		c.acks.Reader(), c.workload.Reader(), c.control.Reader(), c.bump, c.plan, c.unfit)
 	return supervisor.Tree{
 		Strategy: supervisor.RestForOne,
 		Children: []supervisor.Child{
