@@ -29,8 +29,8 @@ bytes, at most 380 KiB; an empty value is a value.
 What is said here of a log (--config-log DIR): a write is put into it, on the disk, before it is
 sent to Consul. When the command is killed, or Consul goes away, the next command with the same
 DIR sends it: in order, once, and only if nobody else has changed the key meanwhile. If someone
-has, that is said, and the write is kept in DIR/conflicts; so it is if Consul denies the write for
-a minute, in which those behind it wait.`,
+has, that is said, and the write is kept in DIR/conflicts; so it is if Consul denies the write, or
+if nobody can tell whether Consul has it.`,
 		Example: `  coordd config put limits/rate 50
   coordd config get limits/rate
   coordd config export > config.jsonl`,
@@ -81,7 +81,7 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 		return err
 	}
 	c, err := configstore.New(configstore.Config{Service: s.service, Client: client,
-		Consul: address, Owner: configstore.CommandOwner(), LogDir: w.log,
+		Consul: address, LogDir: w.log,
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
@@ -96,9 +96,6 @@ func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func
 		err := c.WaitLoaded(call)
 		if err == nil {
 			err = f(call, c)
-		}
-		if d := c.Queue().Get().Denied; err != nil && d != nil && !errors.Is(err, configstore.ErrDenied) {
-			err = fmt.Errorf("%w; the first write in the log is denied: %w", err, d)
 		}
 		done <- err
 	}()
@@ -136,21 +133,12 @@ func refusedLines(q configstore.Queue, log string) (lines []string) {
 	say := func(format string, args ...any) {
 		lines = append(lines, "coordd config: "+printable.Line(fmt.Sprintf(format, args...)))
 	}
-	kept := len(q.Conflicts) - q.Unkept // of those that are named, the first ones
-	for i, refused := range q.Conflicts {
-		where := "is kept in its file conflicts"
-		if i >= kept {
-			where = fmt.Sprintf("stays in the log, as its file conflicts does not take it (%v)",
-				q.UnkeptErr)
-		}
-		say("an earlier write in %s was refused, and %s: %s", log, where, refused.Error)
+	for _, refused := range q.Conflicts {
+		say("an earlier write in %s was refused, and is kept in its file conflicts: %s", log,
+			refused.Error)
 	}
-	unkept := max(0, -kept)
-	if more := q.Refused - len(q.Conflicts) - unkept; more > 0 {
+	if more := q.Refused - len(q.Conflicts); more > 0 {
 		say("of the writes in %s %d more were refused, and are kept in that file", log, more)
-	}
-	if unkept > 0 {
-		say("of the writes in %s %d more were refused, and stay in the log as well", log, unkept)
 	}
 	return lines
 }
@@ -158,13 +146,13 @@ func refusedLines(q configstore.Queue, log string) (lines []string) {
 // leftSent waits until nothing is left in the log of an earlier command: what Consul has before
 // that says nothing.
 func leftSent(ctx context.Context, c *configstore.Store) error {
-	q, err := c.Queue().Wait(ctx, func(q configstore.Queue) bool {
-		return q.Ready && q.Waiting == 0 || q.Err != nil
+	_, err := c.Queue().Wait(ctx, func(q configstore.Queue) bool {
+		return q.Ready && q.Waiting == 0
 	})
 	if err != nil {
 		return fmt.Errorf("%s left in the log: %w", count(c.Queue().Get().Waiting, "write"), err)
 	}
-	return q.Err
+	return nil
 }
 
 var errEarlier = errors.New("an earlier write was refused: see above")
@@ -280,15 +268,16 @@ what earlier commands have left in it is sent first.`,
 			}
 			var missing []string
 			for _, key := range keys {
-				there, err := c.Contains(ctx, key)
-				if err == nil && there {
+				_, err := c.Get(ctx, key)
+				if errors.Is(err, configstore.ErrNotFound) {
+					missing = append(missing, key)
+					continue
+				}
+				if err == nil {
 					err = c.Delete(ctx, key)
 				}
 				if err != nil {
 					return err
-				}
-				if !there {
-					missing = append(missing, key)
 				}
 			}
 			if len(missing) > 0 {
@@ -419,15 +408,14 @@ the last may be seen.`,
 }
 
 func (a *app) configReplay(s *serviceFlags) *cobra.Command {
-	w := writeFlags{wait: configstore.DeniedLimit + time.Minute}
+	w := writeFlags{wait: 2 * time.Minute}
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Send what is left in a log of writes",
 		Long: `Sends the writes that are left in a log (--config-log DIR) to Consul, in order, and
 ends when none is left. Those that were refused, because someone else has changed their keys
-meanwhile or because Consul has denied them for a minute, are named, the newest 20 of them, and
-the exit code is 1. DIR/conflicts has all; while the disk does not take it they stay in the log,
-and that is said.`,
+meanwhile or because Consul has denied them, are named, the newest 20 of them, and
+the exit code is 1. DIR/conflicts has all.`,
 		Example: "  coordd config replay --config-log /var/lib/coordd/config",
 		Args:    noArguments,
 	}

@@ -40,51 +40,6 @@ func TestAReplayTellsOfEveryWriteThatWasRefused(t *testing.T) {
 	}
 }
 
-const (
-	keptInFile = "is kept in its file conflicts"
-	staysInLog = "stays in the log, as its file conflicts does not take it"
-)
-
-func TestAReplayTellsWhichRefusedWritesTheDiskDidNotTake(t *testing.T) {
-	url, dir := conflictingWrites(t, 2)
-	conflicts := filepath.Join(dir, "conflicts")
-	must(t, os.Mkdir(conflicts, 0o700)) // as good as a full disk
-	for range 2 {
-		said, code := replay(t, url, dir)
-		if code != 1 || strings.Count(said, staysInLog) != 2 || strings.Contains(said, keptInFile) {
-			t.Errorf("exit code %d: %s", code, said)
-		}
-	}
-	must(t, os.Remove(conflicts))
-	said, code := replay(t, url, dir)
-	if code != 1 || strings.Count(said, keptInFile) != 2 || strings.Contains(said, staysInLog) {
-		t.Errorf("when there is room, exit code %d: %s", code, said)
-	}
-	if said, code := replay(t, url, dir); code != 0 {
-		t.Errorf("when all are kept, exit code %d: %s", code, said)
-	}
-}
-
-func TestOfManyRefusedWritesTheNewestAreThoseThatTheDiskDidNotTake(t *testing.T) {
-	for unkept, want := range map[int]struct{ kept, stays, moreKept, moreStay int }{
-		0: {20, 0, 27, 0}, 1: {19, 1, 27, 0}, 20: {0, 20, 27, 0}, 22: {0, 20, 25, 2},
-		47: {0, 20, 0, 27}} {
-		said := strings.Join(refusedLines(configstore.Queue{
-			Conflicts: make([]configstore.Conflict, 20), Refused: 47, Unkept: unkept,
-			UnkeptErr: errors.New("no space")}, "dir"), "\n")
-		ok := strings.Count(said, keptInFile) == want.kept &&
-			strings.Count(said, staysInLog) == want.stays
-		for what, n := range map[string]int{"are kept in that file": want.moreKept,
-			"stay in the log as well": want.moreStay} {
-			ok = ok && strings.Contains(said, what) == (n > 0) && (n == 0 || strings.Contains(said,
-				fmt.Sprintf("of the writes in dir %d more were refused, and %s", n, what)))
-		}
-		if !ok {
-			t.Errorf("%d are not kept: %s", unkept, said)
-		}
-	}
-}
-
 func TestAReplayThatRunsOutOfTimeTellsHowManyWritesAreLeft(t *testing.T) {
 	consul := devconsul.New(devconsul.Config{})
 	defer consul.Close()
@@ -103,34 +58,13 @@ func TestAReplayThatRunsOutOfTimeTellsHowManyWritesAreLeft(t *testing.T) {
 	}
 }
 
-func TestAReplayThatRunsOutOfTimeSaysThatAWriteIsDenied(t *testing.T) {
-	consul := devconsul.New(devconsul.Config{})
-	defer consul.Close()
-	dir := leaveWrites(t, consul, 3)
-	aimed := transport.TxnWith("config_data/k")
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if aimed(r) {
-			http.Error(w, "Permission denied", http.StatusForbidden)
-			return
-		}
-		consul.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	said, code := replay(t, server.URL, dir, "--wait", "1s")
-	if code == 0 || !strings.Contains(said, "3 writes left in the log") ||
-		!strings.Contains(said, "the first write in the log is denied") {
-		t.Errorf("exit code %d: %s", code, said)
-	}
-}
-
 // leaveWrites leaves writes in a log that a process without Consul has taken in.
 func leaveWrites(t *testing.T, consul *devconsul.Server, writes int) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "log")
 	net := transport.NewWire(consul.RoundTripper())
 	left, err := configstore.New(configstore.Config{Service: "demo", LogDir: dir,
-		Client: devconsul.ClientOver(net), Logger: slog.New(slog.DiscardHandler),
-		Process: &configstore.Process{Instance: "i1", Host: "another.test"}})
+		Client: devconsul.ClientOver(net), Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
