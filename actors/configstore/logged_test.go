@@ -111,7 +111,6 @@ func TestAWriteThatWasAppliedWhenItsProcessDiedIsNotAppliedAgain(t *testing.T) {
 }
 
 var (
-	unanswered = transport.Fail(transport.ErrReset)
 	// no connection comes about: the request cannot have arrived
 	unsent = transport.Fail(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
 	denied = transport.Always(http.StatusForbidden, "Permission denied")

@@ -1,7 +1,7 @@
 package configstore
 
 import (
-	"fmt"
+	"encoding/binary"
 	"hash/fnv"
 )
 
@@ -9,9 +9,11 @@ import (
 // whichever store, that have the same keys at the same indices, and another one in others (as far
 // as 64 bits tell them apart). It costs a look at each key.
 func (s Snapshot) Version(prefix string) uint64 {
-	h := fnv.New64a()
+	h, line := fnv.New64a(), []byte{}
 	for e := range s.All(prefix) {
-		fmt.Fprintf(h, "%s %d\n", e.Key, e.Index)
+		line = append(append(line[:0], e.Key...), 0) // no key holds a zero
+		line = binary.LittleEndian.AppendUint64(line, e.Index)
+		_, _ = h.Write(line)
 	}
 	return h.Sum64()
 }
