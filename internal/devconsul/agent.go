@@ -104,14 +104,13 @@ func (s *Server) agentCheckRegister(_ http.ResponseWriter, r *http.Request) (any
 	if in.Status != "" && !validStatus(in.Status) {
 		return nil, badRequest("Bad check status")
 	}
-	ct, err := parseCheckType(&in.AgentServiceCheck)
+	ct, err := parseCheck(&in.AgentServiceCheck)
 	if err != nil {
 		return nil, err
 	}
 	c := &localCheck{ttl: ct.ttl, reap: ct.reap, check: check{
 		Node: a.name, CheckID: in.ID, Name: in.Name, Status: in.Status, Notes: in.Notes,
-		ServiceID: in.ServiceID, Type: ct.kind, Interval: ct.interval.String(),
-		Timeout: ct.timeout.String(),
+		ServiceID: in.ServiceID, Type: "ttl", Interval: "0s", Timeout: "0s", Definition: noDefinition,
 	}}
 	if c.CheckID == "" {
 		c.CheckID = in.Name

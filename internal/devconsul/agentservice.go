@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"reflect"
-	"regexp"
 	"strings"
 	"time"
 
@@ -20,18 +19,14 @@ const (
 	serverAddr = "127.0.0.1:8300"
 )
 
-// checkType is what kind of check a definition describes. Only TTL checks are run.
-type checkType struct {
-	kind                         string
-	ttl, interval, timeout, reap time.Duration
-}
+// ttlCheck is what a definition says of a check. Only TTL checks are run.
+type ttlCheck struct{ ttl, reap time.Duration }
 
-func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
+func parseCheck(c *api.AgentServiceCheck) (ct ttlCheck, err error) {
 	for _, f := range []struct {
 		text string
 		to   *time.Duration
-	}{{c.TTL, &ct.ttl}, {c.Interval, &ct.interval}, {c.Timeout, &ct.timeout},
-		{c.DeregisterCriticalServiceAfter, &ct.reap}} {
+	}{{c.TTL, &ct.ttl}, {c.DeregisterCriticalServiceAfter, &ct.reap}} {
 		if f.text == "" {
 			continue
 		}
@@ -39,44 +34,21 @@ func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
 			return ct, badRequest("Request decode failed: %v", err)
 		}
 	}
-	for _, k := range []struct{ field, kind string }{
-		{c.HTTP, "http"}, {c.TCP, "tcp"}, {c.UDP, "udp"}, {c.GRPC, "grpc"}, {c.H2PING, "h2ping"},
-		{strings.Join(c.Args, " "), "script"},
-	} {
-		if k.field != "" {
-			ct.kind = k.kind
-		}
-	}
-	switch {
-	case ct.interval > 0 && ct.ttl > 0:
-		return ct, badRequest("Invalid check: Interval and TTL cannot both be specified")
-	case ct.kind != "" && ct.interval <= 0:
-		return ct,
-			badRequest("Invalid check: Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP " +
-				"or OSService checks")
-	case c.AliasNode != "" || c.AliasService != "":
-		ct.kind = "alias"
-	case ct.kind == "" && ct.ttl <= 0:
+	if ct.ttl <= 0 {
 		return ct, badRequest("Invalid check: TTL must be > 0 for TTL checks")
-	case ct.kind == "":
-		ct.kind = "ttl"
 	}
 	return ct, nil
 }
 
 // emptyCheck is true of a definition that says nothing, such as one with a TTL of zero.
 func emptyCheck(c api.AgentServiceCheck) bool {
-	for _, text := range []*string{&c.TTL, &c.Interval, &c.Timeout,
-		&c.DeregisterCriticalServiceAfter} {
-		if d, err := time.ParseDuration(*text); err == nil && d == 0 {
-			*text = ""
-		}
-	}
-	if len(c.Args) == 0 {
-		c.Args = nil
+	if d, err := time.ParseDuration(c.TTL); err == nil && d == 0 {
+		c.TTL = ""
 	}
 	return reflect.DeepEqual(c, api.AgentServiceCheck{})
 }
+
+func anyAddress(a string) bool { return a == "0.0.0.0" || a == "::" || a == "[::]" }
 
 // agentService is a service as the agent, not the catalog, shows it.
 type agentService struct {
@@ -148,9 +120,6 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	if anyAddress(in.Address) {
 		return nil, badRequest("Invalid service address")
 	}
-	if err := checkMeta(in.Meta); err != nil {
-		return nil, badRequest("Invalid Service Meta: %v", err)
-	}
 	svc := &service{
 		Node: a.name, ID: in.ID, Service: in.Name, Tags: in.Tags, Address: in.Address,
 		Meta: in.Meta,
@@ -181,7 +150,7 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 		if def == nil {
 			return nil, badRequest("Checks holds null: leave it out, or say what to check")
 		}
-		ct, err := parseCheckType(def)
+		ct, err := parseCheck(def)
 		if err != nil {
 			return nil, err
 		}
@@ -211,44 +180,11 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	return nil, nil
 }
 
-// What metadata may be.
-const (
-	maxMetaPairs, maxMetaKey, maxMetaValue = 64, 128, 512
-	reservedMeta                           = "consul-"
-)
-
-var metaKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
-
-func checkMeta(meta map[string]string) error {
-	if len(meta) > maxMetaPairs {
-		return fmt.Errorf("Node metadata cannot contain more than %d key/value pairs", maxMetaPairs)
-	}
-	for key, value := range meta {
-		what := ""
-		switch {
-		case key == "":
-			what = "Key cannot be blank"
-		case !metaKey.MatchString(key):
-			what = "Key contains invalid characters"
-		case len(key) > maxMetaKey:
-			what = fmt.Sprintf("Key is too long (limit: %d characters)", maxMetaKey)
-		case strings.HasPrefix(key, reservedMeta):
-			what = fmt.Sprintf("Key prefix '%s' is reserved for internal use", reservedMeta)
-		case len(value) > maxMetaValue:
-			what = fmt.Sprintf("Value is too long (limit: %d characters)", maxMetaValue)
-		default:
-			continue
-		}
-		return fmt.Errorf("Couldn't load metadata pair ('%s', '%s'): %s", key, value, what)
-	}
-	return nil
-}
-
 // serviceCheck makes the check number i of n of a service from its definition.
-func serviceCheck(svc *service, def *api.AgentServiceCheck, ct checkType, i, n int) *localCheck {
+func serviceCheck(svc *service, def *api.AgentServiceCheck, ct ttlCheck, i, n int) *localCheck {
 	c := &localCheck{ttl: ct.ttl, reap: ct.reap, check: check{
 		Node: svc.Node, CheckID: def.CheckID, Name: def.Name, Status: def.Status, Notes: def.Notes,
-		ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: svc.Tags, Type: ct.kind,
+		ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: svc.Tags, Type: "ttl", Definition: noDefinition,
 	}}
 	if c.CheckID == "" {
 		c.CheckID = "service:" + svc.ID
@@ -261,12 +197,6 @@ func serviceCheck(svc *service, def *api.AgentServiceCheck, ct checkType, i, n i
 	}
 	if c.Status == "" {
 		c.Status = statusCritical
-	}
-	if ct.interval != 0 {
-		c.Interval = ct.interval.String()
-	}
-	if ct.timeout != 0 {
-		c.Timeout = ct.timeout.String()
 	}
 	return c
 }

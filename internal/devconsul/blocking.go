@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -49,27 +48,8 @@ func (ws *watchSet) add(ch <-chan struct{}) {
 func (s *Server) parseQuery(r *http.Request) (*query, error) {
 	p := r.URL.Query()
 	q := &query{stale: p.Has("stale"), consistent: p.Has("consistent")}
-	if v := p.Get("max_stale"); v != "" {
-		d, err := time.ParseDuration(v)
-		if err != nil {
-			return nil, badRequest("Invalid max_stale value %q", v)
-		}
-		q.stale = q.stale || d > 0
-	}
 	if q.stale && q.consistent {
 		return nil, badRequest("Cannot specify ?stale with ?consistent, conflicting semantics.")
-	}
-	if q.consistent && p.Has("cached") {
-		return nil, badRequest("Cannot specify ?cached with ?consistent, conflicting semantics.")
-	}
-	for d := range strings.SplitSeq(strings.ToLower(r.Header.Get("Cache-Control")), ",") {
-		for _, name := range []string{"max-age=", "stale-if-error="} {
-			if v, ok := strings.CutPrefix(strings.TrimSpace(d), name); ok {
-				if _, err := strconv.Atoi(v); err != nil {
-					return nil, badRequest("Invalid Cache-Control header.")
-				}
-			}
-		}
 	}
 	if v := p.Get("wait"); v != "" {
 		d, err := time.ParseDuration(v)

@@ -3,10 +3,8 @@ package devconsul
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"syscall"
 	"time"
 
@@ -144,11 +142,7 @@ func (a *Agent) Start() {
 
 // meta is the metadata of the agent's node.
 func (a *Agent) meta() map[string]string {
-	meta := map[string]string{"consul-network-segment": "", "consul-version": version}
-	if a.isServer() {
-		maps.Copy(meta, a.s.cfg.NodeMeta)
-	}
-	return meta
+	return map[string]string{"consul-network-segment": "", "consul-version": version}
 }
 
 func (a *Agent) isServer() bool { return a == a.s.agents[0] }
@@ -185,15 +179,6 @@ func (a *Agent) syncLater() {
 	a.resync.Reset(resyncAfter)
 }
 
-// missLocked has the agents of these nodes repair the catalog after a while.
-func (s *Server) missLocked(nodes []string) {
-	for _, a := range s.agents {
-		if slices.ContainsFunc(nodes, func(n string) bool { return fold(n) == fold(a.name) }) {
-			a.syncLater()
-		}
-	}
-}
-
 // registerLocked writes the node to the catalog, as a leader does by what gossip says of it.
 func (a *Agent) registerLocked() error {
 	s := a.s
@@ -216,7 +201,8 @@ func (a *Agent) registerLocked() error {
 			}
 		}
 		serf := check{Node: a.name, CheckID: serfCheckID, Name: "Serf Health Status",
-			Status: statusPassing, Output: "Agent alive and reachable"}
+			Status: statusPassing, Output: "Agent alive and reachable",
+			Definition: noDefinition}
 		if a.gossip == gossipFailed {
 			serf.Status, serf.Output = statusCritical, "Agent not live or unreachable"
 		}

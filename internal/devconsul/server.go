@@ -15,10 +15,6 @@ import (
 type Config struct {
 	// NodeName is the name of the server's node; default "coordd-dev". For more nodes see AddAgent.
 	NodeName string
-	// NodeID is the UUID of the server's node; default: a random one.
-	NodeID string
-	// NodeMeta is the metadata of the server's node, beside what Consul itself writes there.
-	NodeMeta map[string]string
 	// GossipFailure is how long after its end a killed agent is taken for failed; default 7 s: on
 	// three servers and six agents with Consul's default settings it was 5.5 to 7.3 s.
 	GossipFailure time.Duration
@@ -115,7 +111,7 @@ type Server struct {
 	raftIndex  uint64
 	leadership atomic.Pointer[leadership]
 	timers     map[string]*sessionTimer
-	reaper     *time.Timer // of tombstones; nil: there are none
+	reaped     time.Time // when tombstones were last removed
 	lockDelays map[string]time.Time
 	agents     []*Agent // the first one is the server's own
 	onCommit   []func(Commit)
@@ -128,11 +124,7 @@ func New(cfg Config) *Server {
 		cfg:    cfg.withDefaults(),
 		closed: make(chan struct{}),
 	}
-	own := s.newAgent(s.cfg.NodeName, "127.0.0.1")
-	if s.cfg.NodeID != "" {
-		own.id = s.cfg.NodeID
-	}
-	s.agents = []*Agent{own}
+	s.agents = []*Agent{s.newAgent(s.cfg.NodeName, "127.0.0.1")}
 	s.routes()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,10 +160,6 @@ func (s *Server) Close() {
 }
 
 func (s *Server) stopTimersLocked() {
-	if s.reaper != nil {
-		s.reaper.Stop()
-		s.reaper = nil
-	}
 	for id, t := range s.timers {
 		t.timer.Stop()
 		delete(s.timers, id)
@@ -229,11 +217,13 @@ func (s *Server) applyLocked(f func(*writeTxn) error) error {
 	s.raftIndex++
 	w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(),
 		lockDelays: s.lockDelays}
+	if w.now.Sub(s.reaped) > tombstoneStep {
+		s.reaped = w.now
+		w.reapTombstones()
+	}
 	err := f(w)
 	if err == nil {
 		s.publishLocked(w)
-		s.reapLaterLocked()
-		s.missLocked(w.deregistered)
 	} else {
 		next := *s.state.Load()
 		next.applied = w.idx
@@ -263,41 +253,6 @@ func (s *Server) publishLocked(w *writeTxn) {
 			delete(s.timers, id)
 		}
 	}
-}
-
-// reapLaterLocked has old tombstones removed when their time has come, as Consul's leader does,
-// whether or not anybody writes.
-func (s *Server) reapLaterLocked() {
-	tombstones := s.state.Load().tombstones
-	if s.reaper != nil || tombstones.Len() == 0 {
-		return
-	}
-	oldest := time.Now()
-	tombstones.Root().Walk(func(_ []byte, v any) bool {
-		if at := v.(*tombstone).At; at.Before(oldest) {
-			oldest = at
-		}
-		return false
-	})
-	s.reaper = time.AfterFunc(time.Until(oldest.Add(tombstoneTTL+tombstoneStep)), s.reap)
-}
-
-// reap is a log entry that changes no key and wakes nobody.
-func (s *Server) reap() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return
-	}
-	s.reaper = nil
-	if s.leadership.Load().applies() {
-		s.raftIndex++
-		w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(),
-			lockDelays: s.lockDelays}
-		w.reapTombstones()
-		s.publishLocked(w)
-	}
-	s.reapLaterLocked()
 }
 
 func newUUID() string {

@@ -32,7 +32,7 @@ func TestARenewalAnsweredFromThePastIsNoLease(t *testing.T) {
 		}
 		a, link := nominate("a")
 		b, other := nominate("b")
-		past := s.consul.Moment()
+		past := s.consul.Snapshot()
 		link.End()
 		s.consul.ElectionStart()
 		s.consul.ElectionEndBehind(past)
