@@ -66,10 +66,10 @@ func (s *Server) agentSelf(_ http.ResponseWriter, r *http.Request) (any, error) 
 		"DebugConfig": map[string]any{
 			"Datacenter": s.cfg.Datacenter, "NodeName": a.name, "DevMode": true,
 			"ACLsEnabled":    false,
-			"KVMaxValueSize": s.cfg.MaxValueSize, "TxnMaxReqLen": s.cfg.MaxValueSize,
+			"KVMaxValueSize": maxValueSize, "TxnMaxReqLen": maxValueSize,
 			"SessionTTLMin":    s.cfg.SessionTTLMin.String(),
-			"DefaultQueryTime": s.cfg.DefaultWait.String(),
-			"MaxQueryTime":     s.cfg.MaxWait.String(),
+			"DefaultQueryTime": defaultWait.String(),
+			"MaxQueryTime":     maxWait.String(),
 		},
 		"Coord":  nil,
 		"Member": a.member(),

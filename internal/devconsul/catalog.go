@@ -20,7 +20,6 @@ type serviceView struct {
 	ID, Service       string
 	Tags              []string
 	Address           string
-	TaggedAddresses   map[string]serviceAddress `json:",omitempty"`
 	Meta              map[string]string
 	Port              int `json:",omitempty"`
 	Weights           weights
@@ -34,7 +33,7 @@ type serviceView struct {
 func (s *service) view() *serviceView {
 	return &serviceView{
 		ID: s.ID, Service: s.Service, Tags: orEmpty(s.Tags), Address: s.Address,
-		TaggedAddresses: s.TaggedAddresses, Meta: s.Meta, Port: s.Port,
+		Meta: s.Meta, Port: s.Port,
 		Weights: s.Weights, EnableTagOverride: s.EnableTagOverride, Proxy: noProxy,
 		Connect:     noConnect,
 		CreateIndex: s.CreateIndex, ModifyIndex: s.ModifyIndex,
@@ -49,7 +48,6 @@ type serviceNodeView struct {
 	ServiceID, ServiceName        string
 	ServiceTags                   []string
 	ServiceAddress                string
-	ServiceTaggedAddresses        map[string]serviceAddress `json:",omitempty"`
 	ServiceWeights                weights
 	ServiceMeta                   map[string]string
 	ServicePort                   int
@@ -143,9 +141,8 @@ func (s *Server) catalogService(w http.ResponseWriter, r *http.Request) (any, er
 				ID: n.ID, Node: n.Node, Address: n.Address, Datacenter: n.Datacenter,
 				TaggedAddresses: n.TaggedAddresses, NodeMeta: n.Meta,
 				ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: orEmpty(svc.Tags),
-				ServiceAddress:         svc.Address,
-				ServiceTaggedAddresses: svc.TaggedAddresses,
-				ServiceWeights:         svc.Weights, ServiceMeta: meta, ServicePort: svc.Port,
+				ServiceAddress: svc.Address,
+				ServiceWeights: svc.Weights, ServiceMeta: meta, ServicePort: svc.Port,
 				ServiceEnableTagOverride: svc.EnableTagOverride, ServiceProxy: noProxy,
 				ServiceConnect: noConnect,
 				CreateIndex:    svc.CreateIndex, ModifyIndex: svc.ModifyIndex,

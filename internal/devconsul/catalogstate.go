@@ -33,18 +33,12 @@ type node struct {
 
 type weights struct{ Passing, Warning int }
 
-type serviceAddress struct {
-	Address string
-	Port    int
-}
-
 type service struct {
 	Node              string
 	ID                string
 	Service           string
 	Tags              []string
 	Address           string
-	TaggedAddresses   map[string]serviceAddress
 	Meta              map[string]string
 	Port              int
 	Weights           weights
@@ -102,7 +96,6 @@ func (w *writeTxn) ensureService(s service) error {
 		old := v.(*service)
 		s.CreateIndex = old.CreateIndex
 		if old.Service == s.Service && slices.Equal(old.Tags, s.Tags) && old.Address == s.Address &&
-			maps.Equal(old.TaggedAddresses, s.TaggedAddresses) &&
 			maps.Equal(old.Meta, s.Meta) && old.Port == s.Port && old.Weights == s.Weights &&
 			old.EnableTagOverride == s.EnableTagOverride {
 			return nil

@@ -1,6 +1,7 @@
 package devconsul
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -15,9 +16,8 @@ import (
 type Config struct {
 	// NodeName is the name of the server's node; default "coordd-dev". For more nodes see AddAgent.
 	NodeName string
-	// GossipFailure is how long after its end a killed agent is taken for failed; default 7 s: on
-	// three servers and six agents with Consul's default settings it was 5.5 to 7.3 s.
-	GossipFailure time.Duration
+	// NodeID is the UUID of the server's node; default: a random one.
+	NodeID string
 	// Datacenter defaults to "dc1".
 	Datacenter string
 	// Logger receives one record for each refused request, at debug level; default: none.
@@ -25,13 +25,6 @@ type Config struct {
 	// SessionTTLMin is the smallest session TTL that is accepted; default 10 s, Consul's own
 	// session_ttl_min. The largest is 24 h.
 	SessionTTLMin time.Duration
-	// MaxValueSize limits a value, and with it the body of a transaction, in bytes; default
-	// 512 KiB, Consul's kv_max_value_size.
-	MaxValueSize int64
-	// DefaultWait is how long a blocking query waits that does not say; default 5 min.
-	DefaultWait time.Duration
-	// MaxWait caps what a blocking query asks for; default 10 min.
-	MaxWait time.Duration
 	// NoJitter takes away the random share, up to a sixteenth of the wait, that Consul adds.
 	NoJitter bool
 	// MaxConnsPerClient is how many connections one client address may have on a port; one more is
@@ -56,23 +49,11 @@ func (c Config) withDefaults() Config {
 	if c.Datacenter == "" {
 		c.Datacenter = "dc1"
 	}
-	if c.GossipFailure <= 0 {
-		c.GossipFailure = 7 * time.Second
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.SessionTTLMin <= 0 {
 		c.SessionTTLMin = 10 * time.Second
-	}
-	if c.MaxValueSize <= 0 {
-		c.MaxValueSize = 512 << 10
-	}
-	if c.DefaultWait <= 0 {
-		c.DefaultWait = 5 * time.Minute
-	}
-	if c.MaxWait <= 0 {
-		c.MaxWait = 10 * time.Minute
 	}
 	if c.MaxConnsPerClient == 0 {
 		c.MaxConnsPerClient = 200
@@ -124,7 +105,9 @@ func New(cfg Config) *Server {
 		cfg:    cfg.withDefaults(),
 		closed: make(chan struct{}),
 	}
-	s.agents = []*Agent{s.newAgent(s.cfg.NodeName, "127.0.0.1")}
+	own := s.newAgent(s.cfg.NodeName, "127.0.0.1")
+	own.id = cmp.Or(cfg.NodeID, own.id)
+	s.agents = []*Agent{own}
 	s.routes()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -134,7 +134,7 @@ type txnReadResponse struct {
 }
 
 func (s *Server) txn(w http.ResponseWriter, r *http.Request) (any, error) {
-	ops, err := s.txnOps(w, r)
+	ops, err := txnOps(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -288,12 +288,12 @@ func (op kvOp) run(w *writeTxn) (results []txnResult, err error) {
 	return results, nil
 }
 
-func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) {
+func txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) {
 	const doc = "https://developer.hashicorp.com/docs/agent/config/config-files#txn_max_req_len"
 	tooLarge := func(format string, args ...any) error {
 		return &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf(format, args...)}
 	}
-	limit := s.cfg.MaxValueSize
+	limit := int64(maxValueSize)
 	if r.ContentLength > limit {
 		return nil, tooLarge("Request body(%d bytes) too large, max size: %d bytes. See %s.",
 			r.ContentLength, limit, doc)
@@ -316,9 +316,9 @@ func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) 
 		switch {
 		case op == nil:
 		case op.KV != nil:
-			if n := len(op.KV.Value); int64(n) > s.cfg.MaxValueSize {
+			if n := len(op.KV.Value); n > maxValueSize {
 				return nil, tooLarge("Value for key %q is too large (%d > %d bytes)", op.KV.Key, n,
-					s.cfg.MaxValueSize)
+					maxValueSize)
 			}
 			ops = append(ops, kvOp{
 				verb: string(op.KV.Verb),

@@ -26,6 +26,7 @@ const standIn = "consul"
 // rest is about ports, logs and elections that the embedded server does not have.
 type agentConfig struct {
 	NodeName   string `json:"node_name"`
+	NodeID     string `json:"node_id"`
 	Datacenter string `json:"datacenter"`
 	Ports      struct {
 		HTTP int `json:"http"`
@@ -91,7 +92,8 @@ func serve(path string) error {
 	if err != nil {
 		return err
 	}
-	server := devconsul.New(devconsul.Config{NodeName: c.NodeName, Datacenter: c.Datacenter})
+	server := devconsul.New(devconsul.Config{NodeName: c.NodeName, NodeID: c.NodeID,
+		Datacenter: c.Datacenter})
 	front := http.Server{Handler: withCARoots(server), ReadHeaderTimeout: time.Minute}
 	defer context.AfterFunc(ctx, func() {
 		server.Close()
