@@ -182,14 +182,8 @@ type CommitOp struct {
 	What    string // why not
 }
 
-// apply runs one log entry. f says through the error whether its changes are kept. The error is
-// f's, or says that there is no leader or that the server has been closed: then f did not run.
-func (s *Server) apply(f func(*writeTxn) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.applyLocked(f)
-}
-
+// applyLocked runs one log entry. f says through the error whether its changes are kept. The error
+// is f's, or says that there is no leader or that the server has been closed: then f did not run.
 func (s *Server) applyLocked(f func(*writeTxn) error) error {
 	if s.isClosed {
 		return ErrClosed
