@@ -17,9 +17,6 @@ type outputFlags struct {
 // rawOutput is the default: commands have coordd's own standard output and error.
 const rawOutput = "raw"
 
-// ratedOutput names the values of --output that --output-rate goes with.
-const ratedOutput = "--output prefix, file:DIR or journal"
-
 func (o *outputFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&o.output, "output", rawOutput,
 		"The `way` of what commands write: raw (to coordd's own output), prefix (the "+

@@ -1,10 +1,9 @@
 //go:build unix
 
-// Package place finds where a path leads, and goes by no link that somebody else has put into a
-// directory that is shared with him:
+// Package place finds where the path of a directory leads, and goes by no link that another user has
+// put into a directory that is shared with him:
 //
-//	p, err := place.Of("/tmp/export")
-//	f, err := p.Open(os.O_WRONLY|os.O_CREATE, 0o600)
+//	p, err := place.MakeDir("/tmp/coordd-0", false)
 package place
 
 import (
@@ -18,51 +17,13 @@ import (
 	"syscall"
 )
 
-// Place is where a file is, behind links.
+// Place is where a directory is, behind links.
 type Place struct {
-	At    string
-	Was   fs.FileInfo // what is there; nil: nothing, or it is the system's
-	Plain bool        // it can be replaced
-	Made  []string    // by [MakeDir]: the directories that were not there
+	At   string
+	Was  fs.FileInfo // what is there; nil: nothing
+	Made []string    // by [MakeDir]: the directories that were not there
 
 	missing string // the first part of At that is not there
-}
-
-// Open opens what [Of] has looked at. Flags are those of os.OpenFile; os.O_CREATE makes only what
-// was not there, with perm. The error is [ErrMoved] where something else has come since.
-func (p Place) Open(flags int, perm fs.FileMode) (*os.File, error) {
-	if p.Was == nil && !p.Plain { // the system's
-		return os.OpenFile(p.At, flags, perm)
-	}
-	create, truncate := flags&os.O_CREATE, flags&os.O_TRUNC // not before it is known what is there
-	flags &^= create | truncate
-	if p.Was == nil && create != 0 {
-		flags |= create | os.O_EXCL
-	}
-	if p.Plain { // or a pipe that has come would be waited for
-		flags |= syscall.O_NONBLOCK
-	}
-	f, err := os.OpenFile(p.At, flags|syscall.O_NOFOLLOW, perm)
-	if p.Was == nil || err != nil {
-		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ELOOP) ||
-			p.Plain && errors.Is(err, syscall.ENXIO) {
-			err = fmt.Errorf("%w: %w", ErrMoved, err)
-		}
-		return f, err
-	}
-	now, err := f.Stat()
-	// A number is free for another file as soon as the first one is gone.
-	if err == nil && (!os.SameFile(now, p.Was) || now.Mode().Type() != p.Was.Mode().Type()) {
-		err = fmt.Errorf("%s: %w", p.At, ErrMoved)
-	}
-	if err == nil && truncate != 0 && p.Plain {
-		err = f.Truncate(0)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // ErrMoved: between the look at a place and the opening another file or a link has come there.
@@ -72,23 +33,13 @@ var ErrMoved = errors.New("another file has come in its place: try again, or giv
 // maxLinks is how many links a path leads through at most, as in Linux.
 const maxLinks = 40
 
-// Of follows the path of a file. In a directory with the sticky bit that its group or all may write
-// to, such as /tmp, it refuses a link, and at the end a file, of another user than this one, root
-// and the directory's owner, as Linux does with fs.protected_symlinks and fs.protected_regular: he
-// would choose what is written to, or get it. In a directory without that bit whoever may write to
-// it may do all that with this user's own files.
-func Of(name string) (Place, error) {
-	if strings.HasSuffix(name, "/") {
-		return Place{}, &fs.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
-	}
-	return follow(name, false)
-}
-
-// Dir follows the path of a directory, as [Of] does that of a file, and returns it without links.
+// Dir follows the path of a directory and returns it without links. In a directory with the sticky
+// bit that its group or all may write to, such as /tmp, it refuses a link or a directory of another
+// user than this one, root and the directory's owner, as Linux does with fs.protected_symlinks.
 // What is used by its path for long is no stranger's directory either: he could put a link there
 // later. Parts that are missing are none of his either when [MakeDir] has made them.
 func Dir(name string) (string, error) {
-	p, err := follow(name, true)
+	p, err := follow(name)
 	return p.At, err
 }
 
@@ -102,7 +53,7 @@ func makeDir(name string, parents bool, mkdir func(string, fs.FileMode) error) (
 	var made []string
 	for met := 0; ; {
 		// From the beginning each time. What was seen to be no stranger's stays where it is.
-		p, err := follow(name, true)
+		p, err := follow(name)
 		if p.Made = made; err != nil || p.missing == "" {
 			return p, err
 		}
@@ -157,20 +108,17 @@ func same(f *os.File, as fs.FileInfo) bool {
 	return err == nil && os.SameFile(now, as)
 }
 
-// follow follows the path of a file, or of a directory, of which the last parts may be missing.
-func follow(name string, dir bool) (Place, error) {
+// follow follows the path of a directory, of which the last parts may be missing.
+func follow(name string) (Place, error) {
 	at, rest := rootOf(name), name
 	links := 0
 	for {
-		if !dir && systems(filepath.Join(at, rest)) {
-			return Place{At: filepath.Join(at, rest)}, nil
-		}
 		part, more, some := strings.Cut(strings.TrimLeft(rest, "/"), "/")
 		next := filepath.Join(at, part) // at has no links, so ".." is what is above it
 		info, err := os.Lstat(next)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && (dir || !some):
-			return Place{At: filepath.Join(next, more), Plain: true, missing: next}, nil
+		case errors.Is(err, fs.ErrNotExist):
+			return Place{At: filepath.Join(next, more), missing: next}, nil
 		case err != nil:
 			if e, ok := errors.AsType[*fs.PathError](err); ok {
 				err = &fs.PathError{Op: "open", Path: name, Err: e.Err}
@@ -178,10 +126,8 @@ func follow(name string, dir bool) (Place, error) {
 			return Place{}, err
 		}
 		link := info.Mode()&fs.ModeSymlink != 0
-		if link || dir || !info.IsDir() {
-			if err := notAStrangers(next, info); err != nil {
-				return Place{}, err
-			}
+		if err := notAStrangers(next, info); err != nil {
+			return Place{}, err
 		}
 		switch {
 		case link:
@@ -201,7 +147,7 @@ func follow(name string, dir bool) (Place, error) {
 		case some:
 			at, rest = next, more
 		default:
-			return Place{At: next, Was: info, Plain: info.Mode().IsRegular()}, nil
+			return Place{At: next, Was: info}, nil
 		}
 	}
 }
@@ -212,14 +158,6 @@ func rootOf(path string) string {
 		return "/"
 	}
 	return ""
-}
-
-// systems tells whether a path leads to what is no file on a disk. /dev/stdout may lead to a plain
-// file, which others write to as well. /dev/shm has plain files.
-func systems(path string) bool {
-	path, err := filepath.Abs(path)
-	return err == nil && !strings.HasPrefix(path, "/dev/shm/") &&
-		(strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/"))
 }
 
 // notAStrangers refuses what another user has put into a directory that is shared with him.
