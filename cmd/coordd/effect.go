@@ -24,9 +24,7 @@ func (o *runFlags) idle(flags *pflag.FlagSet, taken taken) []idleSetting {
 			needs[name] = needed
 		}
 	}
-	unless(o.output != rawOutput, ratedOutput, "output-rate")
-	unless(o.exec != "", "--exec", "stop-timeout", "pass-env", "restart-wait", "output",
-		"output-rate")
+	unless(o.exec != "", "--exec", "stop-timeout", "pass-env", "restart-wait", "output")
 	unless(o.guarded() != actors.NoCheck, "--check-ttl", "publish-items", "tags")
 	unless(works, "--exec or --hold-items", "capacity", "worker-soak", "keep-items",
 		"publish-items")

@@ -94,9 +94,6 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 				o.lockDelay < lease {
 				o.checkTTL = 0 // it is for coordd run, which may have it with such a lock-delay
 			}
-			if o.outputRate > 0 && o.output == rawOutput && !a.taken.has("output-rate") {
-				return usage("--output-rate goes with " + ratedOutput)
-			}
 			if a.taken.has("json") && !o.status && !o.follow {
 				o.asJSON = false // it is for other commands
 			}

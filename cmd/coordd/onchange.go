@@ -101,8 +101,7 @@ type hungUp struct{ *guard.ExitError }
 func (hungUp) Interrupted() bool { return true }
 
 // writePayload writes the file. Its directory may have been removed since, by whoever tidies up, or
-// with the user's last login; and whoever else made it anew may not have it. An error is the host's
-// fault, and not the work's.
+// with the user's last login; and whoever else made it anew may not have it.
 func writePayload(file string, item actors.Item) error {
 	err := makeRuntimeDir()
 	if err == nil {
@@ -114,7 +113,9 @@ func writePayload(file string, item actors.Item) error {
 	return nil
 }
 
+var errNotWritten = errors.New("the file for its payload")
+
 func notWritten(item actors.Item, err error) error {
 	return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,
-		Err: fmt.Errorf("%w: the file for its payload: %w", guard.ErrExhausted, err)}
+		Err: fmt.Errorf("%w: %w", errNotWritten, err)}
 }

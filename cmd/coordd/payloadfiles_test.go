@@ -42,7 +42,7 @@ func TestAHungDiskOfPayloadsKeepsNoItem(t *testing.T) {
 				time.Sleep(time.Minute)
 				cause := context.Canceled
 				if hangs == "one" { // nobody waits for it: the host is at fault
-					cause = guard.ErrExhausted
+					cause = errNotWritten
 				} else {
 					cancel()
 				}
@@ -67,7 +67,7 @@ func TestAHungDiskOfPayloadsKeepsNoItem(t *testing.T) {
 				for range 5 { // as its member calls it
 					go again()
 					time.Sleep(time.Minute)
-					if err := <-ended; !errors.Is(err, guard.ErrExhausted) {
+					if err := <-ended; !errors.Is(err, errNotWritten) {
 						t.Errorf("it ended with %v", err)
 					}
 				}

@@ -346,7 +346,7 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 		if work, err = newCommands(o, to, leaseMargin(cfg), log); err != nil {
 			return err
 		}
-		cfg.Work, cfg.Liveness, cfg.Lock = work.work, work.liveness, work.guard.BindLock
+		cfg.Work, cfg.Liveness, cfg.Lock = work.work, work.liveness, work.guard.LockID
 	}
 	cfg.Work = hist.wrap(cfg.Work)
 	var counted *metrics.Metrics
@@ -364,7 +364,7 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 	var root *supervisor.Supervisor
 	if page != nil {
 		page.access.warn(log, page.address(), member.ConfigStore().Enabled())
-		var outputLost func() (above, unwritten uint64)
+		var outputLost func() uint64
 		if work != nil && o.output != rawOutput {
 			outputLost = work.guard.OutputLost
 		}
