@@ -345,8 +345,7 @@ func (c *configSite) broken(w http.ResponseWriter, err error, p params) {
 	}
 	status, why := http.StatusBadRequest, "the value broke off"
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		status, why = http.StatusRequestTimeout, fmt.Sprintf("the value was not here within %v",
-			BodyTimeout)
+		status, why = http.StatusRequestTimeout, fmt.Sprintf("nothing of it came for %v", Pace)
 	}
 	http.Error(w, printable.Line(fmt.Sprintf("%s (%v): nothing was written; send it again", why,
 		err)),

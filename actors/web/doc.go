@@ -49,8 +49,8 @@
 //  5. Consul and the actors are asked when somebody looks, and once a second at most, however many
 //     look. All who follow the events share one long poll. Plans are made for one asker at a time;
 //     each that differs from the one before reads Consul.
-//  6. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body must be here within
-//     [BodyTimeout]. 16 clients at most read a document above 256 KiB at one time, and
+//  6. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body may rest for as
+//     long. 16 clients at most read a document above 256 KiB at one time, and
 //     Options.ConfigWaits requests wait for a change of the configuration, Options.Followers
 //     follow the events, and 8 wait for a plan. Others get 503. Lists of items, of events (also
 //     for those who follow them) and of the configuration are made in turns, on half of the

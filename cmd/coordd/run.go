@@ -375,8 +375,7 @@ func (a *app) runMember(ctx context.Context, o runFlags, idle []idleSetting,
 				Process:    func() *supervisor.Supervisor { return root },
 				OutputLost: outputLost}))}))
 	}
-	route, err := openRoute(o.routeFlags, member.Router(), whereabouts{address: o.address,
-		published: cfg.Address, page: page.address()}, share.route, log)
+	route, err := openRoute(o.routeFlags, member.Router(), cfg.Address, share.route, log)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/testkit"
-	"github.com/coordd/coordd/messages"
 )
 
 // unreadLog is a place to write to that takes nothing until it is closed.
@@ -38,9 +36,6 @@ func (o owners) Await(ctx context.Context, item string) (routing.Location, error
 	return o.Locate(ctx, item)
 }
 func (owners) Members(context.Context) ([]routing.Member, error) { return nil, nil }
-func (owners) Changed() *messages.Cursor[struct{}] {
-	return messages.NewState(struct{}{}).Subscribe()
-}
 
 // chatter answers each request, and says something more when the connection is idle.
 func chatter(t *testing.T) (address string, said <-chan struct{}) {
@@ -82,7 +77,6 @@ func TestAServiceThatSpeaksUnaskedHoldsNobodyUpWhileNobodyReadsTheLog(t *testing
 	noisy, said := chatter(t)
 	d, err := dispatch.New(dispatch.Config{
 		Locator: owners{"noisy": noisy, "quiet": quiet.Listener.Addr().String()},
-		Reach:   &dispatch.Reach{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 	})
 	must(t, err)
 	front := httptest.NewServer(d)
