@@ -125,7 +125,10 @@ func (r *runner) loop(controls <-chan control, starts <-chan start) {
 			}
 			r.take(s.Lease)
 			r.queue = append(r.queue, &launch{start: s})
-			r.highest, r.waiting[s.ID] = s.ID, r.waiting[s.ID]
+			r.highest = s.ID
+			if _, ok := r.waiting[s.ID]; !ok {
+				r.waiting[s.ID] = nil
+			}
 		case l := <-r.started:
 			r.begin(l)
 		case <-children:
