@@ -67,9 +67,7 @@ func (s *Store) Run(ctx context.Context) error {
 }
 
 // Child returns the store as a child of a supervision tree, to be used in place of Run. The child
-// of [None] fails once with [ErrNoBackend], and its tree goes on. By hand it is restarted as a
-// whole ([supervisor.Supervisor.Restart]), and none of its actors alone: beside a new log-opener
-// the others would go on with a log that is closed.
+// of [None] fails once with [ErrNoBackend], and its tree goes on.
 func (s *Store) Child(name string) supervisor.Child {
 	if s.shared == nil {
 		return supervisor.Child{Name: name, Run: s.Run, Restart: supervisor.Temporary}

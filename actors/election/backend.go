@@ -56,8 +56,8 @@ type Backend interface {
 	// then the same or larger. Token 0 and no error: not now (another was quicker, a lock-delay);
 	// again after retry, or a second if that is 0, or when there is a new view with its Turn. If a
 	// network delivers a request twice, a Take that a lock-delay has refused may win later:
-	// View.Mine says so. A Take that arrives late, after Leave, has no effect. ErrSessionLost,
-	// ErrEnded, ErrDeleted as in Join.
+	// View.Mine says so. A Take that arrives late, after Leave, has no effect. ErrNoCandidate: its
+	// record is gone; it has to join again. ErrSessionLost, ErrEnded, ErrDeleted as in Join.
 	Take(ctx context.Context) (token uint64, retry time.Duration, err error)
 
 	// Release gives the leadership up, so that the next candidate may lead at once. The candidate
@@ -155,7 +155,7 @@ type Candidate struct {
 	Address string `json:"address,omitempty"`
 }
 
-// The errors of this package. Those of a terminal status match one of the first six.
+// The errors of this package. Those of a terminal status match one of the first seven.
 var (
 	// ErrSessionLost is returned when the session of the candidacy has ended: it expired, or an
 	// operator ended it. Nominate anew, with a new Election, to go on.
@@ -174,6 +174,11 @@ var (
 
 	// ErrInvalid is returned for settings, names and records that cannot be.
 	ErrInvalid = errors.New("invalid")
+
+	// ErrDenied is returned when the store's access rules deny what a participant needs. The message
+	// names the rule. A candidate that may not join tries for half a minute, then it ends with this
+	// error: a new right takes a moment to reach all servers.
+	ErrDenied = errors.New("the store's access rules deny it")
 
 	// ErrBroken is returned when code has panicked or ended its goroutine: the backend's, this
 	// package's or the Lead function. The log has the stack. A leader's duties are stopped, and its

@@ -109,7 +109,7 @@ func (s *embedded) look() (id string, token uint64, ok bool) {
 		switch {
 		case strings.HasSuffix(pair.Key, "/leader") && pair.Session != "":
 			return value.ID, pair.CreateIndex, true
-		case strings.HasSuffix(pair.Key, "/term"):
+		case strings.HasSuffix(pair.Key, "/election"):
 			ok = value.LockDelay == 0
 		}
 	}
