@@ -80,7 +80,7 @@ type states struct {
 	member     *actors.Coordinator
 	process    func() *supervisor.Supervisor
 	outputLost func() uint64 // nil: not shown
-	own        []string                         // the member's actors
+	own        []string      // the member's actors
 
 	once     sync.Once
 	siblings []string // the process's actors
