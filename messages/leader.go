@@ -131,3 +131,10 @@ type Plan struct {
 // under Epoch is unknown. The answer is the Leadership with the new epoch, or an
 // error when this member leads no more.
 type Bump struct{ Epoch uint64 }
+
+// Unfit is what the assigner says when its token may not write what a leader writes. The
+// leader-tracker hands the leadership over and does not campaign for a minute.
+type Unfit struct {
+	Term    uint64 // the leadership that it is about; 0: nothing
+	Missing string // what is denied, with the rule of docs/acl.md
+}

@@ -74,7 +74,6 @@ type world struct {
 
 	orders int            // that an operator has given for single items
 	pins   map[string]int // item -> the last one for it
-	blind  sync.Map       // processes that could not read the quarantine's keys
 	drains map[string]int // member -> the last one for it
 	wishes map[string]int // item -> the last one for it
 
