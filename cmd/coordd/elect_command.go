@@ -202,13 +202,13 @@ func (c deadCandidacy) depart(ctx context.Context, consul consulFlags, log *slog
 	err error) {
 	if len(c.ZooKeeper.Servers) > 0 {
 		o := electFlags{zookeeper: c.ZooKeeper, prefix: c.Prefix}
-		cfg, err := reading(ctx, func() (onzk.Config, error) { return o.zooKeeperConfig(log) })
+		cfg, err := o.zooKeeperConfig(log)
 		if err != nil {
 			return false, err
 		}
 		return onzk.Depart(ctx, cfg, c.Election, c.Session)
 	}
-	client, address, err := consul.client(ctx)
+	client, address, err := consul.client()
 	if err != nil {
 		return false, err
 	}

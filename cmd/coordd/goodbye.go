@@ -63,7 +63,7 @@ func sayGoodbye(ctx context.Context, words []byte) {
 	l := g.Leaving
 	log = log.With("service", g.Service, "member", l.Member, "session", l.Session)
 	begin, accepted := time.Now(), false
-	client, address, err := g.client(ctx)
+	client, address, err := g.client()
 	if err == nil {
 		accepted, err = actors.Depart(ctx, actors.Config{Service: g.Service, ID: l.Member,
 			Client: client, Consul: address, Logger: log}, l.Session, l.Clear)

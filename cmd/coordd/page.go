@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"strings"
 	"time"
@@ -32,6 +33,24 @@ type pageServer struct {
 	pprof bool         // serve profiles
 	log   *slog.Logger // nil: none
 	page  http.Handler
+}
+
+// pprofFlag registers the flag that serves profiles on the page's address.
+func pprofFlag(f *pflag.FlagSet, on *bool) {
+	f.BoolVar(on, "pprof", false,
+		"Serve profiles of this process below /debug/pprof/ on the address of --http, for "+
+			"go tool pprof. They show code and stacks, not payloads.")
+}
+
+// profiles answers what is below /debug/pprof/, but for the command line: it may hold secrets.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index) // heap, goroutine and the other named ones too
+	mux.HandleFunc("/debug/pprof/cmdline", http.NotFound)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
 }
 
 // hostsFlag registers the names that the page may be asked for by.

@@ -13,8 +13,8 @@ import (
 // runtimeDirFrom says where the directory comes from, for errors.
 const runtimeDirFrom = "it comes from RUNTIME_DIRECTORY, XDG_RUNTIME_DIR or else TMPDIR"
 
-// runtimeDir is where lock files lie: a directory of this user alone. In one that is shared,
-// anybody could hold a lock before it is taken.
+// runtimeDir is where lock files lie: a directory of this user alone. In a shared directory any
+// user could hold a lock before it is taken.
 func runtimeDir() string {
 	// systemd's RuntimeDirectory=
 	if dir, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(dir) {
@@ -26,7 +26,7 @@ func runtimeDir() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("coordd-%d", os.Geteuid()))
 }
 
-// makeRuntimeDir makes it, and refuses one that is, or could be, somebody else's.
+// makeRuntimeDir makes it, and refuses one that another user owns or may write to.
 func makeRuntimeDir() error {
 	if _, err := place.Private(runtimeDir()); err != nil {
 		return fmt.Errorf("directory for locks: %w; %s", err, runtimeDirFrom)
