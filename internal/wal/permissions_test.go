@@ -3,7 +3,6 @@
 package wal_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,31 +95,6 @@ func TestALogGoesOnWhereOnesOwnLinkLeads(t *testing.T) {
 	l, got := reopened(t, l, filepath.Join(target, "a", "log.d"))
 	if !slices.Equal(got, []string{"one"}) {
 		t.Errorf("behind the link is %q", got)
-	}
-	must(t, l.Close())
-}
-
-// What was logged there would not be read again: the next Open refuses the directory.
-func TestADirectoryThatOthersHaveMadeAnewIsRefusedAsWell(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "log.d")
-	l, _ := open(t, dir, wal.Options{})
-	defer l.Close()
-	must(t, l.Append([]byte("one")))
-	for _, err := range []error{os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)} {
-		must(t, err)
-	}
-	if err := l.Append([]byte("two")); !errors.Is(err, wal.ErrGone) {
-		t.Errorf("appended: %v", err)
-	}
-	if err := l.Rewrite([]byte("one"), []byte("two")); err == nil ||
-		!strings.Contains(err.Error(), "chmod go-w") {
-		t.Errorf("in a directory that others may write to: %v", err)
-	}
-	must(t, os.Chmod(dir, 0o700))
-	must(t, l.Rewrite([]byte("one"), []byte("two")))
-	l, got := reopened(t, l, dir)
-	if !slices.Equal(got, []string{"one", "two"}) {
-		t.Errorf("closed to others it holds %q", got)
 	}
 	must(t, l.Close())
 }
