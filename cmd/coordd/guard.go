@@ -21,15 +21,11 @@ func newGuard(cfg guard.Config, passEnv []string, log *slog.Logger) (*guard.Guar
 	if err := guard.CheckHost(); err != nil {
 		return nil, err
 	}
-	hidden, err := secrets(os.Environ(), passEnv)
-	if err != nil {
-		return nil, err
-	}
 	if err := checkLock(cfg.LockFile); err != nil {
 		return nil, err
 	}
 	warnHidden(guard.HidesProcesses(), log)
-	cfg.Logger, cfg.Adopt, cfg.HideEnv, cfg.Up = log, true, hidden, supervisor.Ready
+	cfg.Logger, cfg.Adopt, cfg.HideEnv, cfg.Up = log, true, secrets(os.Environ(), passEnv), supervisor.Ready
 	g := guard.New(cfg)
 	// The time is for a process that cannot be killed just now.
 	kill := func() { g.Kill(2 * time.Second) }
