@@ -80,12 +80,8 @@ func (s *serviceFlags) store(ctx context.Context, reads bool, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	cfg := configstore.Config{Service: s.service, Client: client, Consul: address, Logger: log,
-		ReadOnly: reads}
-	if !reads {
-		cfg.Owner = configstore.CommandOwner()
-	}
-	return configstore.New(cfg)
+	return configstore.New(configstore.Config{Service: s.service, Client: client, Consul: address,
+		Logger: log, ReadOnly: reads})
 }
 
 // write runs a store while f lasts.
@@ -203,10 +199,8 @@ it is deleted only if its index is that.`,
 			if cas != 0 {
 				return c.CompareAndDelete(ctx, key, cas)
 			}
-			there, err := c.Contains(ctx, key)
-			if err != nil || !there {
-				return errors.Join(err, fmt.Errorf("config key %q: %w", key,
-					configstore.ErrNotFound))
+			if _, err := c.Get(ctx, key); err != nil {
+				return err
 			}
 			return c.Delete(ctx, key)
 		})

@@ -223,7 +223,7 @@ func (p *process) build() (err error) {
 			return err
 		}
 		p.cfg.Work, p.cfg.Liveness, p.cfg.Lock = p.work.work, p.work.liveness,
-			p.work.guard.BindLock
+			p.work.guard.LockID
 	}
 	p.cfg.Work = p.hist.wrap(p.cfg.Work)
 	if p.page != nil {
@@ -277,7 +277,7 @@ func (p *process) children(ctx context.Context, reload *reloader,
 
 // pageChild serves the page.
 func (p *process) pageChild(ctx context.Context) supervisor.Child {
-	var outputLost func() (above, unwritten uint64)
+	var outputLost func() uint64
 	if p.work != nil && p.o.output != rawOutput {
 		outputLost = p.work.guard.OutputLost
 	}

@@ -1,6 +1,7 @@
 package devconsul
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -101,24 +102,15 @@ func (s *Server) agentCheckRegister(_ http.ResponseWriter, r *http.Request) (any
 	if in.Name == "" {
 		return nil, badRequest("Missing check name")
 	}
-	if in.Status != "" && !validStatus(in.Status) {
-		return nil, badRequest("Bad check status")
-	}
-	ct, err := parseCheckType(&in.AgentServiceCheck)
+	c, err := a.newCheck(&in.AgentServiceCheck)
 	if err != nil {
 		return nil, err
 	}
-	c := &localCheck{ttl: ct.ttl, reap: ct.reap, check: check{
-		Node: a.name, CheckID: in.ID, Name: in.Name, Status: in.Status, Notes: in.Notes,
-		ServiceID: in.ServiceID, Type: ct.kind, Interval: ct.interval.String(),
-		Timeout: ct.timeout.String(),
-	}}
-	if c.CheckID == "" {
-		c.CheckID = in.Name
+	if !validStatus(c.Status) {
+		return nil, badRequest("Bad check status")
 	}
-	if c.Status == "" {
-		c.Status = statusCritical
-	}
+	c.Name, c.CheckID, c.ServiceID = in.Name, cmp.Or(in.ID, in.Name), in.ServiceID
+	c.Notes, c.Interval, c.Timeout = in.Notes, "0s", "0s"
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed {

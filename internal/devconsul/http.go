@@ -60,14 +60,10 @@ func (s *Server) routes() {
 		{"/v1/agent/service/register", "PUT", s.agentServiceRegister},
 		{"/v1/agent/service/deregister/", "PUT", s.agentServiceDeregister},
 
-		{"/v1/catalog/register", "PUT", s.catalogRegister},
-		{"/v1/catalog/deregister", "PUT", s.catalogDeregister},
 		{"/v1/catalog/datacenters", "GET", s.catalogDatacenters},
 		{"/v1/catalog/nodes", "GET", s.catalogNodes},
 		{"/v1/catalog/services", "GET", s.catalogServices},
 		{"/v1/catalog/service/", "GET", s.catalogService},
-		{"/v1/catalog/node/", "GET", s.catalogNode},
-		{"/v1/catalog/node-services/", "GET", s.catalogNodeServices},
 
 		{"/v1/health/node/", "GET", s.healthNode},
 		{"/v1/health/checks/", "GET", s.healthChecks},
@@ -130,7 +126,7 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 			return
 		}
 		var obj any
-		err := checkEdition(r)
+		var err error
 		switch {
 		case !slices.Contains(methods, r.Method):
 			w.Header().Set("Allow", allow)
@@ -138,7 +134,7 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 				r.Method)}
 		case s.cfg.Deny != nil && s.cfg.Deny(r):
 			err = denied(r)
-		case err == nil:
+		default:
 			obj, err = h(w, r)
 		}
 		if err != nil {
@@ -167,11 +163,6 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(code)
 	io.WriteString(w, err.Error())
 }
-
-// null encodes as JSON null, where nil would mean that there is nothing to encode.
-type null struct{}
-
-func (null) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
 func writeJSON(w http.ResponseWriter, r *http.Request, code int, contentType string, obj any) {
 	buf, err := json.Marshal(obj)

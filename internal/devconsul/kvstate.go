@@ -38,7 +38,7 @@ type tombstone struct {
 // tombstoneTTL is how long Consul keeps a tombstone (tombstone_ttl, 15 min by default).
 const tombstoneTTL = 15 * time.Minute
 
-// tombstoneStep is how much later it may remove them: it does so for many at once.
+// tombstoneStep is how much later they may be removed: an entry of the log removes many at once.
 const tombstoneStep = 30 * time.Second
 
 func lookup(n *iradix.Node, key string) *Entry {

@@ -85,7 +85,6 @@ var cases = map[string]func(env){
 	"every write wakes a watch that keeps up":             watchSeesEveryWrite,
 	"periodic renewal ends when the session is gone":      renewPeriodicEnds,
 	"a silent ttl check takes its session along":          silentCheckEndsSession,
-	"a node that leaves the catalog takes its sessions":   nodeTakesSessions,
 	"the agent and the catalog know the node":             agentKnowsNode,
 	"a session ends at twice its ttl, not before":         sessionEndsAtTwiceTTL,
 	"a renewal starts the ttl anew":                       renewalStartsAnew,
@@ -392,29 +391,6 @@ func silentCheckEndsSession(e env) {
 	}
 	if took := time.Since(begin); took < 3*time.Second {
 		e.Errorf("ended after %v, before the check's TTL", took)
-	}
-}
-
-func nodeTakesSessions(e env) {
-	node := "node-" + randomName()
-	_, err := e.client.Catalog().Register(&api.CatalogRegistration{Node: node,
-		Address: "127.0.0.9"}, nil)
-	e.must(err)
-	id := e.session(api.SessionEntry{Node: node, LockDelay: time.Millisecond})
-	if !e.acquire(e.prefix+"lock", id) {
-		e.Fatal("not acquired")
-	}
-	list, _, err := e.client.Session().Node(node, nil)
-	e.must(err)
-	if len(list) != 1 || list[0].ID != id {
-		e.Errorf("the node's sessions: %+v", list)
-	}
-	_, err = e.client.Catalog().Deregister(&api.CatalogDeregistration{Node: node}, nil)
-	e.must(err)
-	info, _, err := e.client.Session().Info(id, nil)
-	e.must(err)
-	if info != nil || e.get(e.prefix+"lock").Session != "" {
-		e.Errorf("the session is still there: %+v", info)
 	}
 }
 
