@@ -62,18 +62,18 @@ type checker struct {
 
 // process is one run of a member.
 type process struct {
-	name         string
-	first        int
-	last         time.Time
-	lastAt       int
-	ended        bool
-	dead         bool      // it was killed; its commands may go on
-	died         time.Time // when its death or its end was first told
-	frozen       bool
-	frozenTimes  []window // when it was frozen
-	running      map[string]*span
-	leadAt       int    // at + 1; 0: it does not lead
-	epoch        uint64 // of its leadership; 0: that is from before Consul lost writes
+	name        string
+	first       int
+	last        time.Time
+	lastAt      int
+	ended       bool
+	dead        bool      // it was killed; its commands may go on
+	died        time.Time // when its death or its end was first told
+	frozen      bool
+	frozenTimes []window // when it was frozen
+	running     map[string]*span
+	leadAt      int    // at + 1; 0: it does not lead
+	epoch       uint64 // of its leadership; 0: that is from before Consul lost writes
 	// since when its lock may be gone while it leads; zero: it has the lock
 	lockLostAt   time.Time
 	lockLost     bool           // the lock was lost since it last said whether it leads
