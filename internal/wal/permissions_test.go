@@ -74,14 +74,12 @@ func TestADirectoryBehindAStrangersLinkIsRefused(t *testing.T) {
 	target := t.TempDir()
 	must(t, os.Chmod(target, 0o700))
 	way := testkit.StrangersLink(t, target)
-	for _, dir := range []string{way, filepath.Join(way, "new"), filepath.Join(way, "a", "b")} {
-		l, _, err := wal.Open(dir, wal.Options{})
-		if err == nil {
-			l.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), way+" is a link of user 65534") {
-			t.Errorf("%s: %v", dir, err)
-		}
+	l, _, err := wal.Open(way, wal.Options{})
+	if err == nil {
+		l.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), way+" is a link of user 65534") {
+		t.Errorf("%s: %v", way, err)
 	}
 	if left, err := os.ReadDir(target); err != nil || len(left) > 0 {
 		t.Errorf("behind it are %v, %v", left, err)

@@ -3,10 +3,11 @@
 package guard_test
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,33 +18,49 @@ import (
 	"testing"
 
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
-// needCgroups skips a test where no process like this one can have cgroups, and says why: what
-// holds without them is tested too. Where this process can make one, and is root or sees the top of
-// the tree, a guard without is a fault of the code, or of how the tests were started.
-func needCgroups(t *testing.T) {
-	t.Helper()
-	up := make(chan struct{}, 1)
-	f := start(t, guard.Config{Up: func(context.Context) { up <- struct{}{} }})
-	within(t, "up", up)
-	has := f.g.Cgroup() != ""
-	_ = f.stop()
-	if has {
-		return
-	}
-	const delegate = "where that is systemd's, put `systemd-run --scope -p Delegate=yes` in front"
+// cgroupsHere returns nil where a guard process must use cgroups: this process can make one, and is
+// root or sees the top of the tree.
+func cgroupsHere() error {
 	dir, top, err := ownCgroup()
 	if err == nil {
 		err = tryCgroup(dir)
 	}
-	switch {
-	case err != nil:
-		t.Skipf("this process cannot make cgroups (v2) here: %v", err)
-	case !top && os.Geteuid() != 0:
-		t.Skipf("the cgroup %s is not delegated; %s", dir, delegate)
-	default:
-		t.Fatalf("the guard has no cgroup, and its test can make one in %s; %s", dir, delegate)
+	if err == nil && !top && os.Geteuid() != 0 {
+		err = fmt.Errorf("the cgroup %s is not delegated: put `systemd-run --scope -p "+
+			"Delegate=yes` in front", dir)
+	}
+	return err
+}
+
+// Where the machine offers cgroups, a guard process that does not use them is a fault of the code.
+func TestTheWayInForceIsTheOneThatTheMachineOffersAndIsLogged(t *testing.T) {
+	offered := cgroupsHere() == nil
+	for way, none := range map[string]bool{"cgroup": false, "process-group": true} {
+		if !offered {
+			way = "process-group"
+		}
+		var log testkit.Output
+		f := start(t, guard.Config{NoCgroups: none,
+			Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		out := f.path("out")
+		must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "cat /proc/self/cgroup >" + out}))
+		testkit.Eventually(t, "a word of it", func() bool {
+			return strings.Contains(log.String(), "msg=guard kills-by="+way+" ")
+		})
+		b, err := os.ReadFile(out)
+		must(t, err)
+		if own := bytes.Contains(b, []byte("/coordd-guard.")); own != (way == "cgroup") {
+			t.Errorf("%s: the command is in %s", way, b)
+		}
+		_, dir, _ := strings.Cut(log.String(), "path=")
+		dir, _, _ = strings.Cut(dir, "\n")
+		must(t, f.stop())
+		if _, err := os.Lstat(dir); way == "cgroup" && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the directory %q is left: %v", dir, err)
+		}
 	}
 }
 
