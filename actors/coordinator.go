@@ -62,8 +62,7 @@ func New(cfg Config) (*Coordinator, error) {
 		return nil, err
 	}
 	members := tree(c.base, c.cells, c.routes.Tree())
-	if c.conf, err = newConfigStore(cfg, log, c.cells.membership.Reader(),
-		c.cells.session.Reader()); err != nil {
+	if c.conf, err = newConfigStore(cfg, log); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
 	if c.conf.Enabled() {
@@ -119,7 +118,11 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer c.ends()
 	defer c.routes.Close() // the tree may have ended before it started them
 	defer c.conf.Close()
-	defer c.cells.leadsNoMore()
+	defer func() { // a leader-tracker that failed as it stopped has not said so
+		if c.cells.leadership.Get().Role == messages.Leading {
+			c.cells.leadership.Set(messages.Leadership{Role: messages.Uncertain})
+		}
+	}()
 	return c.root.Run(store.SharePolls(ctx))
 }
 

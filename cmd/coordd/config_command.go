@@ -80,12 +80,8 @@ func (s *serviceFlags) store(ctx context.Context, reads bool, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	cfg := configstore.Config{Service: s.service, Client: client, Consul: address, Logger: log,
-		ReadOnly: reads}
-	if !reads {
-		cfg.Owner = configstore.CommandOwner()
-	}
-	return configstore.New(cfg)
+	return configstore.New(configstore.Config{Service: s.service, Client: client, Consul: address,
+		Logger: log, ReadOnly: reads})
 }
 
 // write runs a store while f lasts.
@@ -203,10 +199,8 @@ it is deleted only if its index is that.`,
 			if cas != 0 {
 				return c.CompareAndDelete(ctx, key, cas)
 			}
-			there, err := c.Contains(ctx, key)
-			if err != nil || !there {
-				return errors.Join(err, fmt.Errorf("config key %q: %w", key,
-					configstore.ErrNotFound))
+			if _, err := c.Get(ctx, key); err != nil {
+				return err
 			}
 			return c.Delete(ctx, key)
 		})
@@ -250,7 +244,6 @@ the size of their value. With --json it prints the values as well.`,
 }
 
 func (a *app) configWatch() *cobra.Command {
-	l := logFlags{level: "warn"}
 	return a.configure(&cobra.Command{
 		Use:   "watch [KEY|PREFIX/]",
 		Short: "Follow a key, or the keys below a prefix",
@@ -259,7 +252,7 @@ each key, with its index, or with "deleted":true. A name that ends in a slash is
 a name it is everything. Of several changes in quick succession only the last may be seen.`,
 		Example: `  coordd config watch limits/rate
   coordd config watch limits/`,
-	}, 0, 1, "one key or prefix at the most", l.register,
+	}, 0, 1, "one key or prefix at the most", nil,
 		func(ctx context.Context, s *serviceFlags, args []string) error {
 			name := strings.Join(args, "")
 			exact := name != "" && !strings.HasSuffix(name, "/")
@@ -268,7 +261,7 @@ a name it is everything. Of several changes in quick succession only the last ma
 					return err
 				}
 			}
-			log, err := a.logger(&l)
+			log, err := a.logger(&logFlags{format: "text", level: "warn"})
 			if err != nil {
 				return err
 			}

@@ -34,8 +34,12 @@ type commands struct {
 // newCommands makes what runs them. To is where their output goes, as o says and was opened.
 func newCommands(o runFlags, to output.Config, margin time.Duration,
 	log *slog.Logger) (*commands, error) {
-	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lockFile(o.service,
-		o.id), Output: to}, o.passEnv, log)
+	lock := lockFile(o.service, o.id)
+	if err := checkLock(lock); err != nil {
+		return nil, err
+	}
+	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock, Output: to},
+		o.passEnv, log)
 	if err != nil {
 		return nil, err
 	}

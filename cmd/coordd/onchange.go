@@ -45,8 +45,7 @@ func removePayloads(lock string) {
 	}
 }
 
-// writePayload makes a payload the contents of a file: all of it, or the file stays as it was. An
-// error is the host's fault, and not the work's.
+// writePayload makes a payload the contents of a file: all of it, or the file stays as it was.
 func writePayload(file string, item actors.Item) error {
 	err := makeRuntimeDir() // it goes with the user's last login
 	if err == nil {
@@ -57,7 +56,7 @@ func writePayload(file string, item actors.Item) error {
 	}
 	if err != nil {
 		return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,
-			Err: fmt.Errorf("%w: the file for its payload: %w", guard.ErrExhausted, err)}
+			Err: fmt.Errorf("the file for its payload: %w", err)}
 	}
 	return nil
 }

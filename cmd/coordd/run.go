@@ -190,9 +190,6 @@ func (p *process) prepare() error {
 	if err := p.cfg.Validate(); err != nil {
 		return err
 	}
-	if _, err := secrets(os.Environ(), p.o.passEnv); err != nil {
-		return err
-	}
 	if p.page, err = openPage(p.o.http, p.o.httpHosts...); err != nil {
 		return err
 	}
@@ -226,7 +223,7 @@ func (p *process) build() (err error) {
 			return err
 		}
 		p.cfg.Work, p.cfg.Liveness, p.cfg.Lock = p.work.work, p.work.liveness,
-			p.work.guard.BindLock
+			p.work.guard.LockID
 	}
 	p.cfg.Work = p.hist.wrap(p.cfg.Work)
 	if p.page != nil {
@@ -280,7 +277,7 @@ func (p *process) children(ctx context.Context, reload *reloader,
 
 // pageChild serves the page.
 func (p *process) pageChild(ctx context.Context) supervisor.Child {
-	var outputLost func() (above, unwritten uint64)
+	var outputLost func() uint64
 	if p.work != nil && p.o.output != rawOutput {
 		outputLost = p.work.guard.OutputLost
 	}

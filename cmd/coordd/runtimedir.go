@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/coordd/coordd/internal/guard"
 	"github.com/coordd/coordd/internal/place"
@@ -29,21 +28,8 @@ func runtimeDir() string {
 
 // makeRuntimeDir makes it, and refuses one that another user owns or may write to.
 func makeRuntimeDir() error {
-	dir := runtimeDir()
-	_, err := place.MakeDir(dir, false)
-	var info os.FileInfo
-	if err == nil {
-		info, err = os.Lstat(dir)
-	}
-	if err == nil {
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if !info.IsDir() || ok && int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
-			err = fmt.Errorf("%s is no directory that user %d alone may write to", dir,
-				os.Geteuid())
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("directory for locks: %w: choose another one; %s", err, runtimeDirFrom)
+	if _, err := place.Private(runtimeDir()); err != nil {
+		return fmt.Errorf("directory for locks: %w; %s", err, runtimeDirFrom)
 	}
 	return nil
 }
