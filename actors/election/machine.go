@@ -455,10 +455,16 @@ func (m *machine) next(now time.Time) op {
 	if !m.leaseHolds(now) {
 		return opNone
 	}
-	switch {
-	case m.session == "", m.recordGone && !m.dutyRunning:
+	if m.session == "" || m.recordGone && !m.dutyRunning {
 		m.joinAttempted = true
 		return opJoin
+	}
+	return m.campaign()
+}
+
+// campaign chooses the next operation of a candidate whose lease holds.
+func (m *machine) campaign() op {
+	switch {
 	case m.draining && !m.dutyRunning:
 		return opRelease
 	case m.leading, m.draining, m.dutyRunning, !m.current() && !m.took:
