@@ -62,8 +62,7 @@ func New(cfg Config) (*Coordinator, error) {
 		return nil, err
 	}
 	members := tree(c.base, c.cells, c.routes.Tree())
-	if c.conf, err = newConfigStore(cfg, log, c.cells.membership.Reader(),
-		c.cells.session.Reader()); err != nil {
+	if c.conf, err = newConfigStore(cfg, log); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
 	if c.conf.Enabled() {

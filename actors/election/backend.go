@@ -77,7 +77,7 @@ type Backend interface {
 	// HandOver asks the leader to make way for the candidate with this ID. All others hold back
 	// until that candidate leads, until it is no candidate any more, or until a time that the order
 	// says has passed since the leadership became free. from is the token of the leader that is
-	// meant; 0: whoever leads. ErrNoCandidate; ErrNoLeader: nobody leads, or not the one meant.
+	// meant; 0: the leader of now. ErrNoCandidate; ErrNoLeader: nobody leads, or not the one meant.
 	HandOver(ctx context.Context, id string, from uint64) error
 
 	// End ends the election for everyone, now and later, until it is deleted. It returns when the
@@ -168,8 +168,7 @@ var (
 	// the status says Ended.
 	ErrEnded = errors.New("the election has ended")
 
-	// ErrDeleted is returned by a backend when the election was deleted, by Delete or by a
-	// stranger.
+	// ErrDeleted is returned by a backend when the election was deleted, by Delete or by hand.
 	ErrDeleted = errors.New("the election was deleted")
 
 	// ErrInvalid is returned for settings, names and records that cannot be.

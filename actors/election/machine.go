@@ -27,8 +27,8 @@ func (o op) String() string {
 	return [...]string{"nothing", "join", "take", "release", "hand-over", "leave"}[o]
 }
 
-// refusedPause is the pause after a refused Take if no new view comes. Whoever was in the way may
-// have come and gone between two views, and then no new view comes.
+// refusedPause is the pause after a refused Take if no new view comes. Another leader may have
+// come and gone between two views, and then no new view comes.
 const refusedPause = time.Second
 
 // A candidate that may not join is tried again for deniedFor. What else is denied is tried again

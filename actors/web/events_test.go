@@ -13,14 +13,12 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
-	"github.com/hashicorp/consul/api"
 )
 
 // piped is the answer to a client that reads it as it comes.
@@ -167,28 +165,6 @@ func TestWhoWasCutOffFromTheEventsMissesNoneOfThem(t *testing.T) {
 	}
 }
 
-// Nobody's clock needs to show the same time as the leader's.
-func TestWhatALeaderWhoseClockIsBehindDoesIsToldToWhoFollows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster, h := alone(t)
-		l := listen(t, h, "/v1/events?follow&since=1m")
-		time.Sleep(time.Second)
-		before, _ := l.seen()
-		record := fmt.Sprintf(`{"at":%d,"by":"n2","epoch":9,"e":[{"do":"granted","i":["a"]}]}`,
-			time.Now().Add(-time.Hour).UnixMilli())
-		if _, err := cluster.Client().KV().Put(&api.KVPair{
-			Key: "service/" + actorstest.Service + "/events/200", Value: []byte(record)},
-			nil); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		if events, _ := l.seen(); len(events) != len(before)+1 {
-			t.Errorf("an item is granted now, and it heard %v", events[len(before):])
-		}
-		l.end()
-	})
-}
-
 func TestAStreamOfEventsEndsWhenItsHostStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := actorstest.New(t)
@@ -326,111 +302,6 @@ func TestTheItemsComeInPagesThatLinkToTheNext(t *testing.T) {
 		}
 		if pages != 3 || len(want) > 0 {
 			t.Errorf("%d pages, without %v", pages, want)
-		}
-	})
-}
-
-// pieces is a client that takes everything at once.
-type pieces struct {
-	header http.Header
-	most   atomic.Int64 // of one piece
-	all    atomic.Int64
-}
-
-func (p *pieces) Header() http.Header { return p.header }
-func (p *pieces) WriteHeader(int)     {}
-func (p *pieces) Flush()              {}
-func (p *pieces) Write(b []byte) (int, error) {
-	p.most.Store(max(p.most.Load(), int64(len(b))))
-	p.all.Add(int64(len(b)))
-	return len(b), nil
-}
-
-// fillLog has a log of events of some hundred KiB.
-func fillLog(cluster *actorstest.Cluster) {
-	cluster.Start("n1", nil)
-	time.Sleep(5 * time.Second)
-	for i := range 40 {
-		var ids []string
-		for j := range 60 {
-			ids = append(ids, fmt.Sprintf("%s_%d_%d", strings.Repeat("device_group", 10), i, j))
-		}
-		cluster.AddWork(ids...)
-		time.Sleep(3 * time.Second)
-	}
-}
-
-// slowReader is a client that takes its time for each piece.
-type slowReader struct{ pieces }
-
-func (s *slowReader) Write(b []byte) (int, error) {
-	time.Sleep(Pace - time.Second)
-	return s.pieces.Write(b)
-}
-
-// A follower that reads slowly, in the middle of a long log, is not waited for.
-func TestAStreamOfEventsEndsAlsoInTheMiddleOfALongLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster := actorstest.New(t)
-		fillLog(cluster)
-		for name, busy := range map[string]bool{"it reads": false, "it waits for its turn": true} {
-			stopping := make(chan struct{})
-			s := siteOf(cluster.Operator(), Options{Stopping: stopping})
-			if busy {
-				for range cap(s.turns) {
-					s.turns <- struct{}{}
-				}
-			}
-			client := &slowReader{pieces{header: http.Header{}}}
-			var gone sync.WaitGroup
-			gone.Go(func() {
-				s.handler().ServeHTTP(client, httptest.NewRequestWithContext(t.Context(),
-					http.MethodGet, "/v1/events?follow&after=0", nil))
-			})
-			time.Sleep(30 * time.Second)
-			close(stopping)
-			begin := time.Now()
-			if busy {
-				time.AfterFunc(time.Minute, func() { <-s.turns })
-			}
-			gone.Wait()
-			if took := time.Since(begin); took > Pace {
-				t.Errorf("%s: it ends %v after its host began to stop", name, took)
-			}
-		}
-	})
-}
-
-// Who follows the events from the beginning of the log is told all of it. That costs what a list of
-// them does: turns with others, and no more memory than a piece while the client reads.
-func TestAWholeLogIsToldToItsFollowersInPiecesAndInTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster := actorstest.New(t)
-		fillLog(cluster)
-		s := siteOf(cluster.Operator(), Options{})
-		for range cap(s.turns) {
-			s.turns <- struct{}{} // others are at it
-		}
-		ctx, leave := context.WithCancel(t.Context())
-		client := &pieces{header: http.Header{}}
-		var gone sync.WaitGroup
-		gone.Go(func() {
-			s.handler().ServeHTTP(client, httptest.NewRequestWithContext(ctx, http.MethodGet,
-				"/v1/events?follow&after=0", nil))
-		})
-		time.Sleep(time.Second)
-		if n := client.all.Load(); n > 1<<10 {
-			t.Errorf("while others have all turns %d bytes are made", n)
-		}
-		<-s.turns
-		time.Sleep(time.Second)
-		if all, most := client.all.Load(), client.most.Load(); all < 300<<10 || most > 32<<10 {
-			t.Errorf("%d bytes came, in pieces of up to %d", all, most)
-		}
-		leave()
-		gone.Wait()
-		if len(s.turns) != cap(s.turns)-1 {
-			t.Errorf("%d turns are taken", len(s.turns))
 		}
 	})
 }

@@ -188,7 +188,7 @@ func (s *site) handler() http.Handler {
 	if s.pprof != nil {
 		mux.Handle("GET /debug/pprof/", s.pprof)
 	}
-	config := newConfigSite(s.config, s.waits, s.turns).handler()
+	config := newConfigSite(s.config, s.waits).handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("X-Content-Type-Options", "nosniff")

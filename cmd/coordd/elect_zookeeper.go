@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
@@ -40,17 +39,9 @@ func (z *zookeeperFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&z.Key, "zookeeper-key-file", "", "The PEM `file` of that certificate's key.")
 }
 
-// check looks at the flags together.
-func (z *zookeeperFlags) check() error {
-	switch {
-	case len(z.Servers) == 0 && (z.AuthFile != "" || z.TLS || z.CA != "" || z.Cert != "" ||
-		z.Key != ""):
-		return usage(
-			"--zookeeper-auth-file, --zookeeper-tls and the files of TLS go with --zookeeper")
-	case (z.Cert == "") != (z.Key == ""):
-		return usage("--zookeeper-cert-file and --zookeeper-key-file go together")
-	}
-	return nil
+// some tells whether any of what goes with ZooKeeper's servers is given.
+func (z *zookeeperFlags) some() bool {
+	return z.AuthFile != "" || z.TLS || z.CA != "" || z.Cert != "" || z.Key != ""
 }
 
 // withAbsolutePaths returns z with paths that do not depend on a process's directory.
@@ -82,13 +73,9 @@ func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 	}
 	cfg.TLS = &tls.Config{}
 	if z.CA != "" {
-		text, err := os.ReadFile(z.CA)
-		if err != nil {
-			return fmt.Errorf("--zookeeper-ca-file: %w", err)
-		}
-		cfg.TLS.RootCAs = x509.NewCertPool()
-		if !cfg.TLS.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("--zookeeper-ca-file %s holds no certificate in PEM", z.CA)
+		var err error
+		if cfg.TLS.RootCAs, err = readPool("zookeeper-ca-file", z.CA); err != nil {
+			return err
 		}
 	}
 	if z.Cert != "" {

@@ -80,9 +80,6 @@ func (o *routeFlags) check(published string) error {
 			return err
 		}
 	}
-	if err := checkHosts("route-host", o.routeHosts); err != nil {
-		return err
-	}
 	return checkListen("route", o.route)
 }
 
@@ -126,17 +123,7 @@ func loopback(address string) bool {
 // checkPublished refuses an address that cannot be one. A bare host is allowed: requests cannot be
 // sent there.
 func checkPublished(address string) error {
-	if strings.Contains(address, "/") { // a URL
-		return usage("--address %q: give host:port, or only a host", address)
-	}
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		if !strings.Contains(address, ":") && canBeReached(address) || net.ParseIP(address) != nil {
-			return nil
-		}
-		return usage("--address %q: give host:port, or only a host", address)
-	}
-	if host == "" || port == "" || !canBeReached(address) {
+	if strings.Contains(address, "/") || !isAddress(address) {
 		return usage("--address %q: give host:port with the name that others know the host by",
 			address)
 	}

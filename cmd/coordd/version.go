@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -11,73 +12,30 @@ import (
 // release is the version that a packager gives: go build -ldflags '-X main.release=v1.2.3'.
 var release string
 
-// version tells what was built from what. A build from a checkout has the revision only.
+// version tells what this binary was built from. Of a build from a checkout the Go toolchain names
+// the commit, and whether there were changes beside it.
 func version() string {
-	if release != "" {
-		return release
+	if info, ok := debug.ReadBuildInfo(); release == "" && ok {
+		return info.Main.Version
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "devel"
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				v = "devel-" + s.Value[:min(12, len(s.Value))]
-			}
-		}
-	}
-	return v
+	return release
 }
 
-// build is what this binary was built from.
-type build struct {
-	Version string `json:"version"`
-	Go      string `json:"go"`
-	Commit  string `json:"commit"`
-	Changed bool   `json:"changed"` // the checkout held changes beside the commit
-}
-
-func built() build {
-	b := build{Version: version(), Go: "unknown Go", Commit: "unknown"}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		b.Go = info.GoVersion
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				b.Commit = s.Value
-			case s.Key == "vcs.modified":
-				b.Changed = s.Value == "true"
-			}
-		}
-	}
-	return b
-}
-
-// String is one line.
-func (b build) String() string {
-	changed := ""
-	if b.Changed {
-		changed = ", with changes"
-	}
-	return fmt.Sprintf("coordd %s (%s, commit %s%s)", b.Version, b.Go, b.Commit, changed)
-}
+func versionLine() string { return fmt.Sprintf("coordd %s (%s)", version(), runtime.Version()) }
 
 func (a *app) versionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Long: "Prints the version of coordd, the Go toolchain that built it and the commit it " +
-			"was built from.",
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    "Prints the version of coordd, with its commit, and of the Go toolchain that built it.",
 		Example: "  coordd version",
 		Args:    noArguments,
 		RunE: a.does(func(context.Context, []string) error {
-			return a.tell(asJSON, built(), built().String())
+			return a.tell(asJSON, map[string]string{"version": version(), "go": runtime.Version()},
+				versionLine())
 		}),
 	}
-	jsonFlag(cmd, &asJSON, "Print JSON.")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON.")
 	return cmd
 }

@@ -28,7 +28,7 @@ import (
 type world struct {
 	plan     plan
 	consul   *devconsul.Server
-	empty    devconsul.Moment // before anything was written
+	empty    devconsul.Snapshot // before anything was written
 	client   *api.Client
 	user     *protocol.Store
 	operator *actors.Operator // the user too, by his own command
@@ -85,7 +85,7 @@ type world struct {
 
 type snapshot struct {
 	at   time.Time
-	data []byte
+	data devconsul.Snapshot
 }
 
 // outcome is what a run came to.
@@ -156,7 +156,7 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 		return fmt.Sprintf("%08x-0000-0000-0000-%012x", p.seed&0xffffffff, ids)
 	}})
 	w.addAgents()
-	w.empty = w.consul.Moment()
+	w.empty = w.consul.Snapshot()
 	w.consul.OnCommit(w.committed)
 	w.client = w.consul.Client()
 	var err error

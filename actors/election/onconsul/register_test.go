@@ -188,7 +188,7 @@ func (p *contest) act() {
 		}),
 		p.Is("has its connection closed in the middle of something", p.closeAmid),
 		p.Is("sees Consul elect", func(*candidate) {
-			past := p.s.consul.Moment()
+			past := p.s.consul.Snapshot()
 			p.s.consul.ElectionStart()
 			time.Sleep(p.UpTo(12 * time.Second))
 			if p.Rand.IntN(2) == 0 {

@@ -114,6 +114,7 @@ func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own boo
 			close(c.clientClosed)
 			c.dialer.close(nil)
 			c.stop()
+			c.crew.Stop() // nothing can be removed any more
 			return nil
 		}, c.broke)
 	}

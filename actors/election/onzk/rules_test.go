@@ -77,7 +77,8 @@ func TestTheQueueIsByPriorityThenBySequenceAcrossItsOverflow(t *testing.T) {
 		guid("3") + "-p-3-n-000000001",
 		guid("c") + "-p-3-n0000000001",
 	}
-	children := append([]string{"leader", "_e_x", guid("d") + "-p0-n99999999999", guid("d") + "-p0-n999999999"}, want...)
+	children := append([]string{"leader", "_e_x", guid("d") + "-p0-n99999999999",
+		guid("d") + "-p0-n999999999"}, want...)
 	slices.Sort(children)
 	if got := onzk.Queue(children); !slices.Equal(got, want) {
 		t.Errorf("the order is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -73,13 +73,17 @@ func (p *Participant) HandOver(ctx context.Context, id string, from uint64) erro
 	})
 }
 
-// End ends the election for everyone.
+// End ends the election for everyone: the one that it finds first, or makes.
 func (p *Participant) End(ctx context.Context) error {
+	var incarnation uint64
 	return p.order(ctx, "end", func() error {
 		r, err := p.store.Read(ctx, "")
 		switch {
 		case err != nil:
 			return err
+		case incarnation != 0 && r.Incarnation != incarnation:
+			return fmt.Errorf("%w meanwhile; if there is another one of that name, it goes on",
+				election.ErrDeleted)
 		case r.Incarnation == 0:
 			if err := p.store.Create(ctx); err != nil {
 				return err
@@ -88,6 +92,7 @@ func (p *Participant) End(ctx context.Context) error {
 		case r.Over() != nil:
 			return nil
 		}
+		incarnation = r.Incarnation
 		return p.write(ctx, r, Ending{At: time.Now()})
 	})
 }
