@@ -74,7 +74,7 @@ Consul need not be there at the start: the member waits for it.`,
 // shortest that there is. Without that 0 would mean the default.
 func (o *runFlags) check(cmd *cobra.Command) error {
 	for name, v := range map[string]*time.Duration{"leader-soak": &o.leaderSoak,
-		"worker-soak": &o.workerSoak, "merge": &o.merge, "brake-hold": &o.brakeHold,
+		"worker-soak": &o.workerSoak, "merge": &o.merge, "brake-time": &o.brakeHold,
 		"lock-delay": &o.lockDelay, "restart-wait": &o.restartWait} {
 		if cmd.Flags().Changed(name) && *v == 0 {
 			*v = time.Millisecond

@@ -159,7 +159,7 @@ func (o *runFlags) registerLeader(f *pflag.FlagSet) {
 	f.DurationVar(&o.itemCooldown, "item-cooldown", 0,
 		"The `time` for which an item stays where it was placed before it is moved for balance "+
 			"again.")
-	f.DurationVar(&o.brakeHold, "brake-hold", 0,
+	f.DurationVar(&o.brakeHold, "brake-time", 0,
 		"The `time` for which the brake stays on when more than half of the members have "+
 			"vanished. Without it: 6 times the ttl.")
 }
