@@ -188,26 +188,6 @@ func codeOfText(body string) int {
 	return 0
 }
 
-// takesNoWrites tells of the error of a transaction whether an agent or a proxy has refused it
-// because it comes as a write, by its text: the client hides the status. Access rules of Consul's
-// say something else. A wrong guess costs the reads that are made in place of it.
-func takesNoWrites(err error) bool {
-	if err == nil {
-		return false
-	}
-	body, refused := strings.CutPrefix(err.Error(), "Failed request: ")
-	if !refused || codeOfText(body) != 0 {
-		return false
-	}
-	body = strings.ToLower(body)
-	for _, word := range []string{"restricted", "forbidden", "not allowed", "denied"} {
-		if strings.Contains(body, word) {
-			return true
-		}
-	}
-	return false
-}
-
 // neverSent reports whether the request cannot have reached the server: no
 // connection could be opened.
 func neverSent(err error) bool {
