@@ -28,13 +28,12 @@ type link struct {
 
 	news     chan event    // of the guard process itself
 	unlinked chan struct{} // closed when Guard.link no longer names it
-	over     chan struct{} // closed when no command is left
 }
 
 func newLink(in io.WriteCloser, both *os.File, kill func()) *link {
 	return &link{in: in, both: both, destroy: kill,
 		controls: newBox[control](), queue: newBox[start](), jobs: map[uint64]*job{},
-		news: make(chan event, 8), unlinked: make(chan struct{}), over: make(chan struct{})}
+		news: make(chan event, 8), unlinked: make(chan struct{})}
 }
 
 // job is one command as its owner sees it.
@@ -123,6 +122,19 @@ func (l *link) take(e event) {
 	}
 }
 
+// idle tells whether no command is left within limit.
+func (l *link) idle(limit time.Duration) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		l.mu.Lock()
+		left := len(l.jobs)
+		l.mu.Unlock()
+		if left == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // end needs l.mu.
 func (l *link) end(j *job, exit event) {
 	delete(l.jobs, j.id)
@@ -169,7 +181,6 @@ func (l *link) silent() bool {
 func (l *link) fail(cause error, stood stand) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	close(l.over)
 	for _, j := range l.jobs {
 		exit := event{Code: -1, Reason: NotStarted, Err: "the guard process was told to end"}
 		if cause != nil || j.pid != 0 {

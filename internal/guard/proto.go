@@ -37,7 +37,8 @@ const (
 	ctlStop
 	ctlSignal
 	ctlGoodbye
-	ctlEnd // the owner ends by itself; a pipe that closes without it means that the owner died
+	ctlKill // all commands, at once, and start nothing more
+	ctlEnd  // the owner ends by itself; a pipe that closes without it means that the owner died
 )
 
 // control goes through the control pipe.

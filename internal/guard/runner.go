@@ -99,7 +99,7 @@ func (r *runner) loop(controls <-chan control, starts <-chan start) {
 		r.enforce()
 		r.settle()
 		r.dispatch()
-		if r.closing && len(r.runs) == 0 && r.starting == 0 {
+		if r.closing && controls == nil && len(r.runs) == 0 && r.starting == 0 {
 			return
 		}
 		more := starts
@@ -176,6 +176,12 @@ func (r *runner) do(c control) {
 	case ctlLease:
 		r.take(c.Lease)
 		r.emit(event{Kind: evLease, ID: c.Lease.Seq})
+	case ctlKill:
+		r.closing = true
+		for _, run := range r.runs {
+			r.stop(run, Stopped)
+			r.kill(run)
+		}
 	case ctlGoodbye:
 		r.last = goodbye{c.Goodbye, c.Owner}
 	}
