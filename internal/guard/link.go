@@ -38,15 +38,14 @@ func newLink(in io.WriteCloser, both *os.File, kill func()) *link {
 
 // job is one command as its owner sees it.
 type job struct {
-	link   *link
-	id     uint64
-	began  time.Time // when it was handed to the link
-	under  *lease    // guarded by Guard.mu
-	pid    int       // 0 until it has started; guarded by link.mu, as the following
-	killed bool      // the guard process has killed it, and goes on doing so until it is gone
-	done   chan struct{}
-	exit   event // valid when done is closed
-	lost   error // the cause, when the guard process died; valid when done is closed
+	link  *link
+	id    uint64
+	began time.Time // when it was handed to the link
+	under *lease    // guarded by Guard.mu
+	pid   int       // 0 until it has started; guarded by link.mu
+	done  chan struct{}
+	exit  event // valid when done is closed
+	lost  error // the cause, when the guard process died; valid when done is closed
 }
 
 // start queues a command that relies on that lease; nil when the link takes no more. Call it with
@@ -111,10 +110,6 @@ func (l *link) take(e event) {
 		if j != nil {
 			j.pid = e.PID
 		}
-	case evKilled:
-		if j != nil {
-			j.killed = true
-		}
 	case evExited:
 		if j != nil {
 			l.end(j, e)
@@ -142,16 +137,13 @@ func (l *link) end(j *job, exit event) {
 	close(j.done)
 }
 
-// unkilled returns the leases of the commands that may run and that the guard process has not
-// killed. Call it with Guard.mu held.
-func (l *link) unkilled() map[*lease]bool {
+// leases are those of the commands that are left. Call it with Guard.mu held.
+func (l *link) leases() map[*lease]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	leases := map[*lease]bool{}
 	for _, j := range l.jobs {
-		if !j.killed {
-			leases[j.under] = true
-		}
+		leases[j.under] = true
 	}
 	return leases
 }

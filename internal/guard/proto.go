@@ -68,7 +68,6 @@ const (
 	evHello eventKind = iota + 1
 	evLocked
 	evStarted
-	evKilled // SIGKILL was sent to all of a command
 	evExited
 	evLease // ID is the number of a lease that was taken in
 	evOutputLost
