@@ -28,17 +28,12 @@ type Check struct {
 	ID    string // of the check; empty: the agent has none, and a session ends by its TTL alone
 	// Reported is when the last report was sent that the agent has taken.
 	Reported time.Time
-	// Resumed is when the agent took the first report after the last silence of the check's TTL.
-	// Zero: there was no such silence.
-	Resumed time.Time
 }
 
 // Lapsed tells whether the check, whose TTL it is, may have ended a session that is over at now: no
-// report was taken for that long, up to now or in a silence that ended after Consul was last heard
-// to have the session.
+// report was taken for that long.
 func (c Check) Lapsed(s Session, now time.Time, ttl time.Duration) bool {
-	return s.Check != "" &&
-		(now.Sub(c.Reported) >= ttl || c.Resumed.After(s.Lease.Start))
+	return s.Check != "" && now.Sub(c.Reported) >= ttl
 }
 
 // MembershipPhase says how far this member has come with its own record.
@@ -109,7 +104,7 @@ type Leadership struct {
 	// Epoch is the ModifyIndex that guards the leader's writes now. It starts as
 	// Term and rises within the term whenever a write's outcome was unknown.
 	Epoch   uint64
-	Session string // the leader key's session, whoever leads
+	Session string // the leader key's session, also of another member
 	// ClearAt is when the host's own duty may begin: a predecessor may count on its lease until
 	// then. Zero when there is nothing to wait for. The assigner need not wait, for Consul refuses
 	// a deposed leader's writes.
@@ -121,7 +116,7 @@ type Leadership struct {
 // Assignment is one key that the leader wrote for a member.
 type Assignment struct {
 	Releasing bool // asked to give it up
-	// a stranger wrote over it: what runs goes on, until the leader has it written anew
+	// Another program wrote over it: what runs goes on until the leader has written it again.
 	Unreadable  bool
 	AtOnce      bool   // taken over from a vanished member: its work begins without a soak
 	Session     string // the session it was granted to

@@ -29,8 +29,6 @@ func (s *Server) agentMembers(_ http.ResponseWriter, r *http.Request) (any, erro
 	if err := checkFilter(r.URL.Query()); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := []any{}
 	for _, a := range s.agents {
 		all = append(all, a.member())
@@ -48,8 +46,6 @@ func (s *Server) agentVersion(http.ResponseWriter, *http.Request) (any, error) {
 // leader.
 func (s *Server) agentSelf(_ http.ResponseWriter, r *http.Request) (any, error) {
 	a := s.agentOf(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	led := !s.leadership.Load().isLost()
 	raftState, leaderAddr := "Follower", ""
 	if led {

@@ -75,8 +75,6 @@ func (s *Server) agentServices(_ http.ResponseWriter, r *http.Request) (any, err
 		return nil, err
 	}
 	a := s.agentOf(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := make(map[string]*agentService, len(a.services))
 	for id, svc := range a.services {
 		all[id] = s.localView(svc)
@@ -87,8 +85,6 @@ func (s *Server) agentServices(_ http.ResponseWriter, r *http.Request) (any, err
 // agentService shows one service. It does not block on a hash: it answers at once.
 func (s *Server) agentService(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/service/")
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	svc := s.agentOf(r).services[id]
 	if svc == nil {
 		return nil, &httpError{http.StatusNotFound, fmt.Sprintf("unknown service ID: %s", id)}
@@ -146,11 +142,6 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 		checks = append(checks, c)
 	}
 
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return nil, ErrClosed
-	}
 	a.services[svc.ID] = svc
 	a.syncServiceLocked(svc)
 	keep := make(map[string]bool, len(checks))
@@ -177,11 +168,6 @@ func (a *Agent) dropChecksLocked(serviceID string, keep map[string]bool) {
 func (s *Server) agentServiceDeregister(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/service/deregister/")
 	a := s.agentOf(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return nil, ErrClosed
-	}
 	if a.services[id] == nil {
 		return nil, &httpError{http.StatusNotFound,
 			fmt.Sprintf("Unknown service ID %q. Ensure that the service ID is passed, not the "+

@@ -66,22 +66,27 @@ func orEmpty(tags []string) []string {
 	return tags
 }
 
-// readCatalog runs a read of the catalog or of checks.
-func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request,
-	run func(*state, *watchSet) uint64) error {
+// readTable runs a read. An error comes with the headers as well, if with empty ones.
+func (s *Server) readTable(w http.ResponseWriter, r *http.Request,
+	run func(*state, *watchSet) (uint64, bool), effective bool) error {
 	q, err := s.parseQuery(r)
 	if err != nil {
 		return err
 	}
-	err = s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) {
-		return run(st, ws), true
-	})
-	// An error comes with the headers as well, if with empty ones.
-	if err == nil {
+	err = s.read(r.Context(), q, run)
+	if err == nil && effective {
 		q.effective()
 	}
 	q.writeHeaders(w.Header())
 	return err
+}
+
+// readCatalog runs a read of the catalog or of checks.
+func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request,
+	run func(*state, *watchSet) uint64) error {
+	return s.readTable(w, r, func(st *state, ws *watchSet) (uint64, bool) {
+		return run(st, ws), true
+	}, true)
 }
 
 func (s *Server) catalogDatacenters(http.ResponseWriter, *http.Request) (any, error) {

@@ -215,8 +215,8 @@ func (s *Server) applyLocked(f func(*writeTxn) error) error {
 	return err
 }
 
-// publishLocked makes the new state visible first and wakes the watchers after, so that whoever is
-// woken finds the new state.
+// publishLocked makes the new state visible first and wakes the watchers after, so that they
+// find the new state.
 func (s *Server) publishLocked(w *writeTxn) {
 	next, notify := w.commit()
 	next.applied = w.idx
