@@ -1,4 +1,4 @@
-# Everything here needs Go and make. What the tests need beside them test/tools.sh installs, or says so; a real Consul they build.
+# `make test` needs Go and make, and builds a real Consul. What `make long` needs beside them test/tools.sh installs, or names.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -56,13 +56,16 @@ man: ## the man pages into bin/man
 	mkdir -p bin/man
 	go test -count=1 -run TestEachCommandHasAManPage ./cmd/coordd -man '$(CURDIR)/bin/man'
 
-test: tools consul ## check beside all tests with the race detector, a real Consul server included (PKG, RUN, TIMEOUT)
-	CHECK='$(SELF) check' PKG='$(PKG)' test/race.sh -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)|$(STORIES)')
+test: consul ## all tests that need Go and the Consul that this builds: 4 minutes on two idle cores (PKG, RUN, TIMEOUT)
+	go test -count=1 -vet=off -timeout $(TIMEOUT) -run '$(RUN)' $(PKG)
 
 # Two lanes, as in test/race.sh: what works, and what waits for real servers.
 # Before the lanes: limits in the official client's tests are of seconds.
-long: tools consul ## official, then failures and mutations beside storms, stories and elections, which take minutes; .ci/run runs this after `make test`
-	$(SELF) official
+long: ## check, and all tests with the race detector, ZooKeeper, a browser, Prometheus, PostgreSQL; mutations, storms, stories, elections
+	@echo "make long takes about 15 minutes on two idle cores. It needs a C compiler, Java with ZooKeeper's"
+	@echo "jars, PostgreSQL, a Prometheus, a Chromium and axe-core: what is missing is installed, or named."
+	$(SELF) tools consul official
+	CHECK='$(SELF) check' PKG='$(PKG)' test/race.sh -tags coordd_long -timeout $(TIMEOUT) '-skip=$(STORMS)|$(STORIES)'
 	printf '%s\n' '$(SELF) failures mutations' '$(SELF) storms stories elections' | xargs -P 2 -I '{}' sh -c '{}'
 
 check: ## gofmt, go vet (for macOS too), staticcheck, deadcode; with VULNDB govulncheck as well (pinned in test/lint)
@@ -70,9 +73,9 @@ check: ## gofmt, go vet (for macOS too), staticcheck, deadcode; with VULNDB govu
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	CGO_ENABLED=0 GOOS=darwin go vet ./...
-	go vet -tags coordd_elections,coordd_mutations,coordd_official,coordd_takeover ./actors/... ./internal/... ./test/official ./test/simulation ./test/takeover
-	$(LINT) staticcheck -tags coordd_elections,coordd_mutations,coordd_official,coordd_takeover ./...
-	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_mutations,coordd_official,coordd_takeover ./...) || exit 1; \
+	go vet -tags coordd_elections,coordd_long,coordd_mutations,coordd_official,coordd_takeover ./actors/... ./internal/... ./test/official ./test/simulation ./test/takeover
+	$(LINT) staticcheck -tags coordd_elections,coordd_long,coordd_mutations,coordd_official,coordd_takeover ./...
+	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_long,coordd_mutations,coordd_official,coordd_takeover ./...) || exit 1; \
 		if [ -n "$$dead" ]; then echo "nothing calls this, and no test does:" >&2; echo "$$dead" >&2; exit 1; fi
 ifneq ($(VULNDB),)
 	$(LINT) govulncheck -db '$(VULNDB)' ./...
@@ -108,8 +111,8 @@ storms: consul ## one storm of faults over two real clusters, the same each time
 	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORMS)' ./test/chaos
 
 stories: tools consul ## a night on call as docs/night.md tells it, also with 10,000 items, each alert made to fire and to clear by a real Prometheus, the pictures of the page
-	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORIES)' ./test/e2e
-	COORDD_NIGHT_ITEMS=10000 go test -count=1 -timeout $(TIMEOUT) -run ANightOnCall ./test/e2e
+	go test -race -count=1 -tags coordd_long -timeout $(TIMEOUT) -run '$(STORIES)' ./test/e2e
+	COORDD_NIGHT_ITEMS=10000 go test -count=1 -tags coordd_long -timeout $(TIMEOUT) -run ANightOnCall ./test/e2e
 
 attack: ## pairs of faults of docs/faults.md in the simulation for MINUTES, under random settings; SEED=N is the first; FAULTS=5,22 are the only ones
 	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestPairs$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)} -sim.faults=$${FAULTS:-}
@@ -148,7 +151,7 @@ image: ## docs/deploy/Dockerfile built by buildah, and a member of it started (a
 	test/deploy/image.sh
 
 pictures: consul ## the pictures of the page in docs/, of a real take-over in Chromium
-	COORDD_PICTURES=$(CURDIR)/docs go test -count=1 -run TestThePicturesOfThePage ./test/e2e
+	COORDD_PICTURES=$(CURDIR)/docs go test -count=1 -tags coordd_long -run TestThePicturesOfThePage ./test/e2e
 
 # Alone on its machine: what it prints is times.
 takeover: consul ## how long a take-over takes, ROUNDS times, on three Consul servers and six agents, beside api.Lock: writes the tables of docs/takeover.md and README.md; EVENTS=killed and WHO=elect play some alone, and write nothing

@@ -37,7 +37,7 @@ of() { # the packages of which a condition of awk is true: $1 is the path, the r
 		function plain() { return \$1 ~ /\/(test\/model\/ownership|election\/onzk)\$/ } $1 { print \$1 }"
 }
 case ${LANE:-} in
-?*) list=$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ${PKG:-./...}) ;;
+?*) list=$(go list -tags coordd_long -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ${PKG:-./...}) ;;
 esac
 case ${LANE:-} in
 works)

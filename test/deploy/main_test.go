@@ -3,7 +3,10 @@
 package deploy_test
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -22,3 +25,23 @@ func TestMain(m *testing.M) {
 }
 
 var must = testkit.Must
+
+// said runs a tool that has nothing to say of what is right, and returns what it says all the same.
+func said(t *testing.T, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(testkit.Environ("COORDD_", "CONSUL_"), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", strings.Join(append([]string{name}, args...), " "), err, out)
+	}
+	return string(out)
+}
+
+// shipped reads a file of docs.
+func shipped(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../../docs", name))
+	must(t, err)
+	return string(b)
+}

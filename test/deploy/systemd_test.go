@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && coordd_long
 
 // Package deploy_test holds what docs/deploy and docs/examples ship for machines to what the tools
 // that read it say of it.
@@ -6,34 +6,11 @@ package deploy_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/coordd/coordd/internal/testkit"
 )
-
-// shipped reads a file of docs.
-func shipped(t *testing.T, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../../docs", name))
-	must(t, err)
-	return string(b)
-}
-
-// said runs a tool that has nothing to say of what is right, and returns what it says all the same.
-func said(t *testing.T, env []string, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Env = append(testkit.Environ("COORDD_", "CONSUL_"), env...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("%s: %v\n%s", strings.Join(append([]string{name}, args...), " "), err, out)
-	}
-	return string(out)
-}
 
 const unit = "deploy/systemd/coordd@.service"
 

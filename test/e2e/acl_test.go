@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/consul/api"
+
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
-	"github.com/hashicorp/consul/api"
 )
 
 // roleRules are the rules in docs/acl.md, by role.

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && coordd_long
 
 package e2e_test
 
@@ -17,8 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
+
+	"github.com/coordd/coordd/internal/testkit"
 
 	"github.com/coordd/coordd/test/realconsul"
 )

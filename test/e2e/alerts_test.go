@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && coordd_long
 
 package e2e_test
 
@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/consul/api"
+
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/metrics"
 	"github.com/coordd/coordd/actors/web"
@@ -29,7 +31,6 @@ import (
 	"github.com/coordd/coordd/test/realprometheus"
 	"github.com/coordd/coordd/test/realserver"
 	"github.com/coordd/coordd/test/relay"
-	"github.com/hashicorp/consul/api"
 )
 
 const (

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && coordd_long
 
 package e2e_test
 
@@ -9,9 +9,10 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
-	"golang.org/x/sys/unix"
 )
 
 // A host that has no file left for the pipes of a guard process runs no command. Its candidate

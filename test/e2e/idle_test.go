@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && coordd_long
 
 package e2e_test
 
@@ -54,15 +54,6 @@ func TestAnIdleMemberHoldsThreeLongPollsAndSendsOnlyItsRenewal(t *testing.T) {
 				workLimit)
 		}
 	}
-}
-
-// said counts the lines that the members have logged with a message.
-func (s *service) said(message string) int {
-	n := 0
-	for _, p := range s.members {
-		n += strings.Count(p.stderr(), "msg="+message+" ")
-	}
-	return n
 }
 
 // whileIdle tells what was wrong with what the leader n1 and the member n2 sent in three renewals'

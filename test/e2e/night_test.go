@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && coordd_long
 
 package e2e_test
 
@@ -15,9 +15,6 @@ import (
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
-
-// nightItems is how many items there are in the night. docs/night.md tells of nights with 100.
-var nightItems = max(100, atoi(os.Getenv("COORDD_NIGHT_ITEMS")))
 
 var updateNight = flag.Bool("update-night", false, "write the console of docs/night.md anew")
 
@@ -68,18 +65,6 @@ var (
 	aNumber   = regexp.MustCompile(`(^|[^a-z0-9.-])\d+`)
 	aSpace    = regexp.MustCompile(`[ \t]+`)
 )
-
-func sameNight(text string) string {
-	for _, r := range []struct {
-		what *regexp.Regexp
-		by   string
-	}{{aVersion, "VERSION"}, {aDay, "DAY"}, {regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d+)?`), "TIME"},
-		{aDuration, "FOR"}, {aMember, "MEMBER"}, {aNumber, "${1}0"}, {aSpace, " "},
-		{regexp.MustCompile(`(0 items left at MEMBER\n)+`), ""}} { // as often as there was time for
-		text = r.what.ReplaceAllString(text, r.by)
-	}
-	return text
-}
 
 // documented holds the blocks of docs/night.md to what was printed, or writes them anew.
 func (n *night) documented() {

@@ -1,9 +1,8 @@
-//go:build linux
+//go:build linux && coordd_long
 
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -25,21 +24,6 @@ var outages = []struct {
 }{
 	{"frozen", (*realconsul.Server).Freeze, (*realconsul.Server).Thaw},
 	{"stopped", (*realconsul.Server).Stop, (*realconsul.Server).Start},
-}
-
-func await(t *testing.T, until time.Time) {
-	t.Helper()
-	select {
-	case <-time.After(time.Until(until)):
-	case <-t.Context().Done():
-	}
-}
-
-func ready(t *testing.T, c *realconsul.Cluster) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), workLimit)
-	defer cancel()
-	must(t, c.WaitReady(ctx))
 }
 
 // A TTL of 60 s and not of 10: a member that renewed T/3 before the outage began has T - T/3 - T/10
@@ -209,16 +193,6 @@ func TestAMemberWaitsForAConsulThatIsNotThereSaysWhenItTriesAgainAndJoins(t *tes
 	if !strings.Contains(p.stderr(), "msg=reconnected-to-consul") {
 		t.Error("the log does not say that Consul answers")
 	}
-}
-
-func (s *service) ownerOf() map[string]string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	owners := map[string]string{}
-	for item, e := range s.ledger.running {
-		owners[item] = e.member
-	}
-	return owners
 }
 
 func TestAMemberStopsCleanlyWhileConsulIsAwayAndLeavesNoChild(t *testing.T) {

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/testkit"
+	"github.com/coordd/coordd/test/realconsul"
 )
 
 // work is what a user gives to --exec: one shell for each item and, since all in it is built in, no
@@ -145,6 +147,9 @@ func (s *service) seen() {
 // Limits for a machine that runs other tests too; what is promised in seconds is asserted apart
 // from them.
 const startLimit = 2 * time.Minute
+
+// nightItems is how many items there are in the night. docs/night.md tells of nights with 100.
+var nightItems = max(100, atoi(os.Getenv("COORDD_NIGHT_ITEMS")))
 
 // workLimit is longer for a longer night.
 var workLimit = time.Duration(max(2, nightItems/1000)) * time.Minute
@@ -366,4 +371,48 @@ func (s *service) end() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
+}
+
+// ask runs a command of the operators' that may end with 1, and returns what it prints.
+func (s *service) ask(args ...string) (stdout string, code int) {
+	s.t.Helper()
+	stdout, stderr, code := once(s.t, append(args, "--service", s.name, "--consul", s.consul)...)
+	if code > 1 || stderr != "" {
+		s.t.Fatalf("coordd %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout, code
+}
+
+// said counts the lines that the members have logged with a message.
+func (s *service) said(message string) int {
+	n := 0
+	for _, p := range s.members {
+		n += strings.Count(p.stderr(), "msg="+message+" ")
+	}
+	return n
+}
+
+func await(t *testing.T, until time.Time) {
+	t.Helper()
+	select {
+	case <-time.After(time.Until(until)):
+	case <-t.Context().Done():
+	}
+}
+
+func ready(t *testing.T, c *realconsul.Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), workLimit)
+	defer cancel()
+	must(t, c.WaitReady(ctx))
+}
+
+func (s *service) ownerOf() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	owners := map[string]string{}
+	for item, e := range s.ledger.running {
+		owners[item] = e.member
+	}
+	return owners
 }

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && coordd_long
 
 package e2e_test
 
@@ -28,16 +28,6 @@ func (s *service) summarised(kv *api.KV, member string, running int) {
 		}
 		return ""
 	})
-}
-
-// ask runs a command of the operators' that may end with 1, and returns what it prints.
-func (s *service) ask(args ...string) (stdout string, code int) {
-	s.t.Helper()
-	stdout, stderr, code := once(s.t, append(args, "--service", s.name, "--consul", s.consul)...)
-	if code > 1 || stderr != "" {
-		s.t.Fatalf("coordd %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
-	}
-	return stdout, code
 }
 
 // loops is work of which one item ends at once, until it is mended.

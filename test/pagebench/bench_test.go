@@ -1,3 +1,5 @@
+//go:build coordd_long
+
 // Package pagebench measures for how long the page keeps a browser busy while much moves.
 package pagebench_test
 

@@ -1,3 +1,5 @@
+//go:build coordd_long
+
 package pagebench_test
 
 import (

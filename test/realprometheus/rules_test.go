@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && coordd_long
 
 package realprometheus_test
 
