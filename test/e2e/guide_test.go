@@ -53,7 +53,7 @@ func (s *service) shows(first, got string) {
 				s.t.Fatal(err)
 			}
 		case sameConsole(block) != sameConsole(got):
-			s.t.Errorf("%s shows\n%s\nand it is\n%s\n(go test ./test/e2e -run Guide -update-guide)",
+			s.t.Errorf("%s shows\n%s\nand it is\n%s\n(go test -tags coordd_long ./test/e2e -run Guide -update-guide)",
 				guideFile, block, got)
 		}
 		return

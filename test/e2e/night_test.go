@@ -83,7 +83,7 @@ func (n *night) documented() {
 		if *updateNight {
 			parts[i+1] = got + "```\n" + rest
 		} else if sameNight(block) != sameNight(got) {
-			n.t.Errorf("%s shows\n%s\nand it is\n%s\n(go test ./test/e2e -run Night -update-night)",
+			n.t.Errorf("%s shows\n%s\nand it is\n%s\n(go test -tags coordd_long ./test/e2e -run Night -update-night)",
 				nightFile, block, got)
 		}
 	}
