@@ -68,12 +68,13 @@ long: ## check, and all tests with the race detector, ZooKeeper, a browser, Prom
 	CHECK='$(SELF) check' PKG='$(PKG)' test/race.sh -tags coordd_long -timeout $(TIMEOUT) '-skip=$(STORMS)|$(STORIES)'
 	printf '%s\n' '$(SELF) failures mutations' '$(SELF) storms stories elections' | xargs -P 2 -I '{}' sh -c '{}'
 
-check: ## gofmt, go vet (for macOS too), staticcheck, deadcode; with VULNDB govulncheck as well (pinned in test/lint)
+check: ## gofmt, go vet (for macOS too), the limits of test/limits, staticcheck, deadcode; with VULNDB govulncheck as well
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	CGO_ENABLED=0 GOOS=darwin go vet ./...
 	go vet -tags coordd_elections,coordd_long,coordd_mutations,coordd_official,coordd_takeover ./actors/... ./internal/... ./test/official ./test/simulation ./test/takeover
+	go run ./test/limits test/lint/limits.txt
 	$(LINT) staticcheck -tags coordd_elections,coordd_long,coordd_mutations,coordd_official,coordd_takeover ./...
 	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_long,coordd_mutations,coordd_official,coordd_takeover ./...) || exit 1; \
 		if [ -n "$$dead" ]; then echo "nothing calls this, and no test does:" >&2; echo "$$dead" >&2; exit 1; fi

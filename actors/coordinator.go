@@ -62,8 +62,7 @@ func New(cfg Config) (*Coordinator, error) {
 		return nil, err
 	}
 	members := tree(c.base, c.cells, c.routes.Tree())
-	if c.conf, err = newConfigStore(cfg, log, c.cells.membership.Reader(),
-		c.cells.session.Reader()); err != nil {
+	if c.conf, err = newConfigStore(cfg, log); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
 	if c.conf.Enabled() {
@@ -128,8 +127,8 @@ const stopSlack = 30 * time.Second
 
 // Child returns the coordinator as a child for the host's own supervision tree.
 // It is not restarted: what makes Run fail is for the host to decide upon. Run is called once: so a
-// restart of the group that it is in (OneForAll, RestForOne), or one by hand, ends the host's tree
-// with [ErrStarted]. Give it a place before or above such a group.
+// restart of the group that it is in (OneForAll, RestForOne) ends the host's tree with
+// [ErrStarted]. Give it a place before or above such a group.
 func (c *Coordinator) Child(name string) supervisor.Child {
 	// Not Temporary: one that was stopped with its group would be missing, and nobody be told.
 	return supervisor.Child{Name: name, Restart: supervisor.Transient,

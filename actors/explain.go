@@ -124,16 +124,8 @@ func next(i ItemStatus) string {
 		return "its work ends, within the --stop-timeout of " + i.Member +
 			", and then the leader gives it to another member"
 	case ItemQuarantined:
-		said := "an operator mends it or its payload, and says \"coordd restart " + i.ID + "\""
-		switch {
-		case strings.HasSuffix(i.Why, untaken) && i.Pinned != "":
-			said = pinnedAway(i) + "; or " + said
-		case strings.HasSuffix(i.Why, untaken):
-			said = "another member takes it, where it is tried; or " + said
-		case strings.HasSuffix(i.Why, pinnedThere):
-			said = "it is unpinned, or pinned to another member, which takes it; or " + said
-		}
-		return said
+		return "an operator mends it or its payload, and says \"coordd restart " + i.ID +
+			"\"; or another member is started, where it is tried"
 	case ItemOwned:
 		if i.Cause != CauseSilent {
 			return ""

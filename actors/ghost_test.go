@@ -15,14 +15,6 @@ import (
 // A stranger's key that names the session of a member that lives concerns nothing but its own item
 // or member. Consul finds a session also by capital letters, and answers with small ones.
 func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
-	record := func(s *siege, key, session string) {
-		s.t.Helper()
-		value := protocol.MemberRecord{Status: protocol.StatusAlive}.Encode()
-		if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Root() + key,
-			Value: value, Session: session}, nil); err != nil || !ok {
-			s.t.Fatal(ok, err)
-		}
-	}
 	assignment := func(state, session string) []byte {
 		return protocol.Assignment{State: state, Session: session}.Encode()
 	}
@@ -44,22 +36,13 @@ func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 			s.aim("assignments/ghost/nothing", assignment(protocol.StateOwn, session), 0)
 			s.aim("acks/ghost", ack(session), 0)
 		},
-		"an ack":   func(s *siege, session string) { s.aim("acks/ghost", ack(session), 0) },
-		"a record": func(s *siege, session string) { record(s, "members/ghost", session) },
-		"a record and an ack": func(s *siege, session string) {
-			record(s, "members/ghost", session)
-			s.aim("acks/ghost", ack(session), 0)
-		},
+		"an ack": func(s *siege, session string) { s.aim("acks/ghost", ack(session), 0) },
 		"a session of nobody's": func(s *siege, _ string) {
 			session, _, err := s.client.Session().CreateNoChecks(&api.SessionEntry{}, nil)
 			if err != nil {
 				s.t.Fatal(err)
 			}
 			s.aim("assignments/ghost/nothing", assignment(protocol.StateOwn, session), 0)
-		},
-		"two records": func(s *siege, session string) {
-			record(s, "members/ghost_1", session)
-			record(s, "members/ghost_2", session)
 		},
 		"the ack of one that dies": func(s *siege, session string) {
 			s.start("n0", s.options...)
@@ -98,7 +81,7 @@ func TestAStrangersKeyThatNamesALivingSessionConcernsNobodyElse(t *testing.T) {
 }
 
 // Nor does a member that comes back end the session of another one, which a stranger has written
-// into its ack, or locked its record with.
+// into its ack.
 func TestAMemberThatComesBackEndsNoSessionOfAnothers(t *testing.T) {
 	dead := func(cfg *actors.Config) {
 		cfg.Liveness = func(actors.Process) actors.Liveness {
@@ -113,13 +96,6 @@ func TestAMemberThatComesBackEndsNoSessionOfAnothers(t *testing.T) {
 		"an ack of a dead process": func(s *siege, session string) {
 			s.aim("acks/n2", protocol.Ack{Counter: 1, Session: session,
 				TTL: 10 * time.Second}.Encode(), 0)
-		},
-		"a record of a dead process": func(s *siege, session string) {
-			value := protocol.MemberRecord{Status: protocol.StatusAlive}.Encode()
-			if ok, _, err := s.client.KV().Acquire(&api.KVPair{Key: s.store.Keys().Member("n2"),
-				Value: value, Session: session}, nil); err != nil || !ok {
-				s.t.Fatal(ok, err)
-			}
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {

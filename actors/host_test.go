@@ -126,7 +126,7 @@ func TestAClientThatCannotBeMadeFromTheEnvironmentIsSaidToBeOne(t *testing.T) {
 	_, operator := actors.NewOperator(nil, "demo")
 	_, router := routing.New(routing.Config{Service: "demo"})
 	_, find := routing.Find(t.Context(), routing.Config{Service: "demo"}, "w")
-	_, config := configstore.New(configstore.Config{Service: "demo", Owner: "n1"})
+	_, config := configstore.New(configstore.Config{Service: "demo"})
 	_, depart := actors.Depart(t.Context(), cfg, "", true)
 	for door, err := range map[string]error{"New": member, "NewOperator": operator,
 		"routing.New": router, "routing.Find": find, "configstore.New": config, "Depart": depart} {

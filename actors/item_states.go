@@ -389,11 +389,8 @@ func (v *view) noRoom(item string, takers []*memberView) string {
 		"most, %d", v.weight(item), most.ID, room(most))
 }
 
-// The last words of why an item is quarantined that no other member takes.
-const (
-	untaken     = ", and no other member takes it"
-	pinnedThere = ", where it is pinned to"
-)
+// untaken ends why an item is quarantined that has failed at one member.
+const untaken = ", and no other member takes it"
 
 // quarantined fills in an item that nobody is to run; false: it is none.
 func (v *view) quarantined(i *ItemStatus) bool {
@@ -404,13 +401,9 @@ func (v *view) quarantined(i *ItemStatus) bool {
 	last := q.Last()
 	i.State, i.Since = ItemQuarantined, time.UnixMilli(q.Since).UTC()
 	i.LastExit, i.LastExitAt = last.Exit, last.Time()
-	switch {
-	case q.Why == protocol.QuarantineNowhere && slices.Contains(q.Members(), i.Pinned):
-		i.Why = "its work failed too often at " + i.Pinned + pinnedThere
-	case q.Why == protocol.QuarantineNowhere:
-		i.Why = "its work failed too often at " + last.Member + untaken
-	default:
-		i.Why = "its work failed too often at " + strings.Join(q.Members(), " and at ")
+	i.Why = "its work failed too often at " + strings.Join(q.Members(), " and at ")
+	if len(q.Failed) < protocol.MaxOwners {
+		i.Why += untaken
 	}
 	return true
 }

@@ -106,22 +106,9 @@ var stateCases = map[string]struct {
 			`"exit":"exit status 2"}],"since":1}`)
 	}, actors.ItemStatus{State: actors.ItemQuarantined, LastExit: "exit status 2",
 		Why: "too often at n1 and at n2"}, 0},
-	"quarantined, where it is pinned to": {func(d *desk) {
+	"quarantined where there was no other member": {func(d *desk) {
 		d.unowned()
-		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1,"why":"nowhere"}`)
-		d.put("control/pins/w", "n1")
-	}, actors.ItemStatus{State: actors.ItemQuarantined, Pinned: "n1",
-		Why: "too often at n1, where it is pinned to"}, 0},
-	"quarantined, pinned to where it failed before": {func(d *desk) {
-		d.unowned()
-		d.put("quarantine/w", `{"failed":[{"m":"n1"},{"m":"n2","hosts":true}],"since":1,`+
-			`"why":"nowhere"}`)
-		d.put("control/pins/w", "n1")
-	}, actors.ItemStatus{State: actors.ItemQuarantined, Pinned: "n1",
-		Why: "too often at n1, where it is pinned to"}, 0},
-	"quarantined, and pinned there no more": {func(d *desk) {
-		d.unowned()
-		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1,"why":"nowhere"}`)
+		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1}`)
 	}, actors.ItemStatus{State: actors.ItemQuarantined,
 		Why: "too often at n1, and no other member takes it"}, 0},
 	"quarantined, and taken out by an order": {func(d *desk) {

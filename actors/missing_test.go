@@ -215,19 +215,3 @@ func TestItemsThatCannotBeGrantedConcernNoOthers(t *testing.T) {
 		}
 	}
 }
-
-// Where nothing may be granted at all Consul is not asked for each item again and again.
-func TestALeaderThatMayGrantNothingAsksSeldom(t *testing.T) {
-	run(t, func(c *cluster) {
-		c.way = refusing(c.consul.RoundTripper(), refusal{403, "Permission denied"}, `"cas"`,
-			"assignments/", "device_group")
-		c.addWork(c.items(2000)...)
-		m := c.start("n1")
-		time.Sleep(20 * time.Second)
-		m.net.Requests()
-		time.Sleep(time.Minute)
-		if n := m.net.Requests()["PUT /v1/txn"]; n > 60*20 {
-			t.Errorf("%d transactions in a minute for items that may not be granted", n)
-		}
-	})
-}

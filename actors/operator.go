@@ -99,6 +99,9 @@ type Status struct {
 	// Brake says why the leader plans nothing although there is something to do, and what lets the
 	// brake go.
 	Brake string `json:"brake,omitempty"`
+	// Refused are the leader's writes that Consul refuses, by key, and why. Each is tried again
+	// every 30 s; all others go on.
+	Refused map[string]string `json:"refused,omitempty"`
 	// Drained are the members that an operator has ordered to be emptied, registered or not.
 	Drained []string `json:"drained,omitempty"`
 	// Orders are those to freeze and to drain that stand: who gave each, and when.
@@ -321,7 +324,7 @@ func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
 	s.Frozen, s.Drained, s.Pins = v.orders.Frozen, slices.Sorted(maps.Keys(v.orders.Drained)),
 		len(v.orders.Pins)
 	s.Orders = standing(v.orders)
-	s.Brake = v.brake
+	s.Brake, s.Refused = v.brake, v.note.Refused
 	holders := map[string]*Holder{}
 	for _, id := range slices.Sorted(maps.Keys(v.members)) {
 		m := v.members[id]

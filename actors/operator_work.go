@@ -89,9 +89,7 @@ func (o *Operator) ImportWork(ctx context.Context, items []WorkInput,
 // workBatch tells how many of items fit into one transaction: one always does.
 func workBatch(items []WorkInput, keys protocol.Keys) int {
 	const around = 100 // of JSON around the key and the value of an operation
-	ops, size := store.OnceSpace(keys.Sequence("work"))
-	most := store.MaxOps - ops
-	size += 2
+	most, size := store.MaxOps-1, 2+store.SequenceBytes+6*len(keys.Sequence("work"))
 	for i, w := range items[:min(len(items), most)] {
 		// Of a key's bytes each may become six in JSON.
 		size += around + len(keys.Workload()) + 6*len(w.ID) + (len(w.Payload)+2)/3*4

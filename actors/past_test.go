@@ -37,7 +37,7 @@ func TestARenewalAnsweredFromThePastBringsNoWorkBack(t *testing.T) {
 				run(t, func(c *cluster) {
 					three(c, 9)
 					m := c.members[c.follower()]
-					past := c.consul.Moment()
+					past := c.consul.Snapshot()
 					id := m.c.Session().Get().ID // it may open another before Consul is away
 					ends := m.c.Session().Get().Lease.Start.Add(m.c.Session().Get().Lease.TTL)
 					end(c, m)

@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +14,8 @@ import (
 
 // Problem is one thing that is wrong with a service, in words.
 type Problem struct {
-	// Kind is "no-leader", "brake", "failing-member", "silent-member", or the state of the items
-	// that it is about.
+	// Kind is "no-leader", "brake", "refused-order", "failing-member", "silent-member",
+	// or the state of the items that it is about.
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 	// Count is how many items it is about; Items names up to three.
@@ -84,6 +85,11 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 					"its items (%d) stay with it until that ends, and what their work does is "+
 					"not known", m.ID, utcText(m.SilentSince), m.Items)})
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Refused)) {
+		all = append(all, Problem{Kind: "refused-order", Text: fmt.Sprintf(
+			"Consul refuses what the leader writes about %s, which it tries every 30 s: %s", key,
+			s.Refused[key])})
 	}
 	if s.Brake != "" && !slices.ContainsFunc(sorted, func(g group) bool {
 		return g.cause == CauseBrake

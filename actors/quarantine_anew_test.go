@@ -1,79 +1,12 @@
 package actors_test
 
 import (
-	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/testkit/transport"
 )
-
-// Who removes an item and adds it again in the moment in which its leader quarantines it means a
-// new one as well: the leader writes of the one that it knew.
-func TestAnItemThatIsMadeAnewWhileItIsQuarantinedIsTriedAnew(t *testing.T) {
-	logged(t, func(w watched) {
-		var tries atomic.Int64
-		var mended atomic.Bool
-		w.addWork("a", "b")
-		n1 := w.start("n1", limited(2), w.failing(&tries, func(_, item string) bool {
-			return item == "a" && !mended.Load()
-		}))
-		to := n1.net.To()
-		n1.net.Via(transport.When(to, transport.TxnWith("/quarantine/a"),
-			func(r *http.Request) (*http.Response, error) {
-				if !mended.Swap(true) {
-					w.removeWork("a")
-					w.addWork("a")
-				}
-				return to.RoundTrip(r)
-			}))
-		w.await("it is about to be quarantined", time.Minute, mended.Load)
-		w.await("the new one runs", 10*time.Second, w.state("a", actors.ItemRunning))
-		if w.noted("a") {
-			t.Error("it is noted still that it failed")
-		}
-	})
-}
-
-// What has failed when its item was removed and added again may be the earlier item's work: it is
-// started once more, and judged by what comes then.
-func TestWorkThatFailedBeforeItsItemWasMadeAnewIsJudgedAnew(t *testing.T) {
-	for _, mends := range []bool{true, false} {
-		logged(t, func(w watched) {
-			var tries atomic.Int64
-			var mended atomic.Bool
-			w.addWork("a", "b")
-			w.start("n1", limited(2), w.failing(&tries, func(_, item string) bool {
-				return item == "a" && !mended.Load()
-			}))
-			w.await("it is tried", time.Minute, func() bool { return tries.Load() > 0 })
-			w.must(w.op.Freeze(w.t.Context()))
-			time.Sleep(time.Minute)
-			mended.Store(mends)
-			w.removeWork("a")
-			w.addWork("a")
-			time.Sleep(time.Minute)
-			before, last := tries.Load(), w.last()
-			w.must(w.op.Thaw(w.t.Context()))
-			if mends {
-				time.Sleep(time.Minute)
-				if i := w.item("a"); i.State != actors.ItemRunning || w.noted("a") {
-					t.Errorf("it is %+v", i)
-				}
-			} else {
-				w.quarantined("a")
-				if got := tries.Load() - before; got < 3 || got > 6 {
-					t.Errorf("%d tries since the thaw", got)
-				}
-			}
-			if n := w.since(last)["restarted n1>"]; n != 1 {
-				t.Errorf("the events are %v", w.since(last))
-			}
-		})
-	}
-}
 
 func TestAPlanKnowsThatAQuarantinedItemWasMadeAnew(t *testing.T) {
 	logged(t, func(w watched) {

@@ -200,7 +200,7 @@ func TestAnItemWithoutAnotherMemberIsQuarantinedAtOnce(t *testing.T) {
 			w.start("n3")
 			w.must(w.op.Drain(w.t.Context(), "n3"))
 		}},
-		{"where it is pinned to", func(w watched, id string) {
+		{"no other member takes it", func(w watched, id string) {
 			w.start("n2")
 			w.must(w.op.Pin(w.t.Context(), id, "n1"))
 		}},

@@ -82,10 +82,10 @@ func TestSinceWhenAMemberIsSilentIsSaid(t *testing.T) {
 		}
 
 		// Its requests go to several agents, and another one hears it.
-		_, err = d.consul.Client().Catalog().Register(&api.CatalogRegistration{Node: "other",
-			Address: "10.0.0.2", Service: &api.AgentService{ID: "demo-n2-bbb", Service: "demo"},
-			Check: &api.AgentCheck{Node: "other", CheckID: "service:demo-n2-bbb",
-				ServiceID: "demo-n2-bbb", Status: api.HealthPassing}}, nil)
+		err = d.consul.AddAgent("other").Client().Agent().ServiceRegister(
+			&api.AgentServiceRegistration{ID: "demo-n2-bbb", Name: "demo",
+				Check: &api.AgentServiceCheck{CheckID: "service:demo-n2-bbb", TTL: "1m",
+					Status: api.HealthPassing}})
 		d.must(err)
 		status, err = d.op.Status(t.Context())
 		d.must(err)

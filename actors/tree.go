@@ -33,6 +33,7 @@ type cells struct {
 	holdings    *messages.State[messages.Holdings]
 	leave       *messages.Mailbox[member.LeaveOrder, struct{}]
 	bump        *messages.Mailbox[messages.Bump, messages.Leadership]
+	unfit       *messages.State[messages.Unfit]
 	terms       *messages.State[member.TermsRun]
 	dutyEnds    *messages.State[uint64]
 	records     *member.WorkRecords
@@ -57,6 +58,7 @@ func newCells(b *actor.Base) *cells {
 		holdings:    messages.NewState(messages.Holdings{}),
 		leave:       messages.NewMailbox[member.LeaveOrder, struct{}](),
 		bump:        messages.NewMailbox[messages.Bump, messages.Leadership](),
+		unfit:       messages.NewState(messages.Unfit{}),
 		terms:       messages.NewState(member.TermsRun{}),
 		dutyEnds:    messages.NewState[uint64](0),
 		records:     member.NewWorkRecords(b.MaxRestarts, b.RestartWindow),
@@ -140,7 +142,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 // planned on what it had left behind.
 func termTree(b *actor.Base, c *cells, term uint64) supervisor.Tree {
 	assigner := leader.NewAssigner(b, term, c.leadership.Reader(), c.members.Reader(),
-		c.acks.Reader(), c.workload.Reader(), c.control.Reader(), c.bump, c.plan)
+		c.acks.Reader(), c.workload.Reader(), c.control.Reader(), c.bump, c.plan, c.unfit)
 	return supervisor.Tree{
 		Strategy: supervisor.RestForOne,
 		Children: []supervisor.Child{

@@ -16,10 +16,8 @@ import (
 // words are errors by which a child of a supervisor asks something of the tree that it is in. The
 // functions of a host are in the member's tree, and not in their own.
 var words = map[string]error{
-	"escalate":     supervisor.Escalate(errors.New("no restart mends it")),
-	"wrapped":      fmt.Errorf("in a tree of its own: %w", supervisor.Escalate(errors.New("x"))),
-	"terminate":    supervisor.ErrTerminate,
-	"doNotRestart": supervisor.ErrDoNotRestart,
+	"escalate": supervisor.Escalate(errors.New("no restart mends it")),
+	"wrapped":  fmt.Errorf("in a tree of its own: %w", supervisor.Escalate(errors.New("x"))),
 }
 
 // One item whose work says such a word would else end one member after the other.

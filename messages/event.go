@@ -6,7 +6,7 @@ import "time"
 // of this file. More may come: an [Observer] ignores those that it does not know.
 type Event interface{ event() }
 
-// Observer is told of events by whoever brings them about, at the moment they happen. Observe
+// Observer is told of events at the moment they happen, by the actor that causes them. Observe
 // returns at once, does not panic, and is safe for concurrent use. A nil Observer is none: then an
 // event costs nothing.
 type Observer interface{ Observe(Event) }

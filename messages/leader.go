@@ -6,8 +6,8 @@ import "time"
 type Member struct {
 	Leaving bool // it goes: it gets nothing and gives up what it has
 	Idle    bool // it runs no items: it leads, or watches, and no more
-	// a stranger wrote over its record: it keeps what it has, and gets nothing until it has written
-	// it again
+	// Another program wrote over its record. The member keeps its items and gets none until it has
+	// written the record again.
 	Unreadable  bool
 	Address     string
 	Session     string
@@ -25,8 +25,8 @@ type Members struct {
 	Items Table[Member]
 }
 
-// Ack is one member's acks key. Where it says no longer which session and which TTL, as after a
-// stranger's write, they are what it said before.
+// Ack is one member's acks key. Where another program wrote over it, session and TTL are
+// those that it held before.
 type Ack struct {
 	Session string        // of the member's last registration; empty: not known
 	TTL     time.Duration // how long anybody may count on a lease under this id; 0: not known
@@ -131,3 +131,10 @@ type Plan struct {
 // under Epoch is unknown. The answer is the Leadership with the new epoch, or an
 // error when this member leads no more.
 type Bump struct{ Epoch uint64 }
+
+// Unfit is what the assigner says when its token may not write what a leader writes. The
+// leader-tracker hands the leadership over and does not campaign for a minute.
+type Unfit struct {
+	Term    uint64 // the leadership that it is about; 0: nothing
+	Missing string // what is denied, with the rule of docs/acl.md
+}

@@ -5,8 +5,8 @@ import "time"
 // Lease says until when a session's holder may count on it without asking:
 // Start, the moment just before the last acknowledged renewal was sent, plus TTL.
 // Consul never ends a session by itself before its TTL is over, and counts from
-// the renewal's arrival, which is later than its sending; so whoever stops with
-// the lease has stopped before anyone can take over. The zero Lease is over.
+// the renewal's arrival, which is later than its sending; so a holder
+// that stops with the lease has stopped before anyone can take over. The zero Lease is over.
 type Lease struct {
 	Start time.Time
 	TTL   time.Duration

@@ -61,7 +61,7 @@ func (m *Mailbox[Req, Resp]) Call(ctx context.Context, req Req) (Resp, error) {
 	}
 }
 
-// Open makes the caller the receiver, in place of whoever was it before. An actor opens its mailbox
+// Open makes the caller the receiver, in place of an earlier one. An actor opens its mailbox
 // when it begins, and closes the inbox when it ends, however it ends.
 func (m *Mailbox[Req, Resp]) Open() *Inbox[Req, Resp] {
 	in := &Inbox[Req, Resp]{requests: make(chan *Request[Req, Resp]), closed: make(chan struct{})}

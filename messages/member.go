@@ -109,7 +109,7 @@ type Leadership struct {
 	// Epoch is the ModifyIndex that guards the leader's writes now. It starts as
 	// Term and rises within the term whenever a write's outcome was unknown.
 	Epoch   uint64
-	Session string // the leader key's session, whoever leads
+	Session string // the leader key's session, also of another member
 	// ClearAt is when the host's own duty may begin: a predecessor may count on its lease until
 	// then. Zero when there is nothing to wait for. The assigner need not wait, for Consul refuses
 	// a deposed leader's writes.
@@ -121,7 +121,7 @@ type Leadership struct {
 // Assignment is one key that the leader wrote for a member.
 type Assignment struct {
 	Releasing bool // asked to give it up
-	// a stranger wrote over it: what runs goes on, until the leader has it written anew
+	// Another program wrote over it: what runs goes on until the leader has written it again.
 	Unreadable  bool
 	AtOnce      bool   // taken over from a vanished member: its work begins without a soak
 	Session     string // the session it was granted to

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/coordd/coordd/supervisor"
 )
@@ -55,12 +56,12 @@ func BenchmarkStartAndStop(b *testing.B) {
 			_, g := benchGroup(b, n)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := g.Start(supervisor.Child{Name: "x", Run: idle}); err != nil {
+				h, err := g.Start(supervisor.Child{Name: "x", Run: idle})
+				if err != nil {
 					b.Fatal(err)
 				}
-				if err := g.Stop(b.Context(), "x"); err != nil {
-					b.Fatal(err)
-				}
+				h.Stop()
+				<-h.Done()
 			}
 		})
 	}
@@ -84,46 +85,22 @@ func BenchmarkReport(b *testing.B) {
 func BenchmarkNameStuck(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		b.Run(fmt.Sprintf("goroutines=%d", n), func(b *testing.B) {
-			_, g := benchGroup(b, n)
-			letGo := make(chan struct{})
-			h, err := g.Start(hanging("x", letGo))
-			if err != nil {
-				b.Fatal(err)
-			}
-			over, cancel := context.WithCancel(b.Context())
-			cancel()
+			_, _ = benchGroup(b, n)
 			for b.Loop() {
-				if err := g.Stop(over, "x"); err == nil {
-					b.Fatal("x has stopped")
-				}
-			}
-			close(letGo)
-			<-h.Done()
-		})
-	}
-}
-
-// Nor must that of one that has failed, whose counts go to its supervisor.
-func BenchmarkRestartAndStop(b *testing.B) {
-	for _, n := range []int{0, 100, 10_000} {
-		b.Run(fmt.Sprintf("beside=%d", n), func(b *testing.B) {
-			s, g := benchGroup(b, n)
-			for _, name := range g.Names()[1:] { // but the lobby
-				if err := s.Restart(b.Context(), "root/"+name); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				h, err := g.Start(supervisor.Child{Name: "x", Run: idle})
+				letGo := make(chan struct{})
+				c := hanging("x", letGo)
+				c.StopTimeout = time.Nanosecond
+				s, err := supervisor.New("stuck", supervisor.Tree{Children: []supervisor.Child{c}},
+					quiet)
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := g.Restart(b.Context(), "x"); err != nil {
-					b.Fatal(err)
+				ctx, cancel := context.WithTimeout(b.Context(), time.Millisecond)
+				if err := s.Run(ctx); err == nil {
+					b.Fatal("x has stopped")
 				}
-				h.Stop()
-				<-h.Done()
+				cancel()
+				close(letGo)
 			}
 		})
 	}

@@ -4,82 +4,56 @@ import (
 	"container/heap"
 	"context"
 	"runtime/pprof"
-	"sync/atomic"
 	"time"
 )
 
-// child is what the loop knows of one child. Only the loop touches it, but for
-// the fields that say otherwise.
+// child is what the loop knows of one child. Only the loop touches it, but for the fields that say
+// otherwise.
 type child struct {
 	def  *Child
 	l    *loop           // immutable
 	path string          // immutable
-	base context.Context // with its pprof labels; of all its incarnations; immutable
+	base context.Context // of all its incarnations, with its pprof labels; immutable once set
 	pos  uint64          // rises along the list
 
 	state       State
 	since       int64 // of the state: in ns after 1970, a third of a time.Time
 	incarnation int
-	extras      *extras // see extra and mine
+	run         *run    // the newest incarnation; immutable after the loop is over
+	record      *record // nil until it fails: see faults
 
-	index   int32 // in the heap of deadlines, -1 when not there
 	dynamic bool
 	ready   bool
-	remove  bool // forget it when it has ended
-	lingers bool // goroutines of an abandoned incarnation are still there
+	remove  bool   // forget it when it has ended
+	lingers bool   // what was abandoned of it, or inside of it, still runs
+	index   int32  // in the heap of deadlines, -1 when not there
+	due     moment // of the restart in StateBackoff, else of the loop's patience
 
-	current atomic.Pointer[run] // newest incarnation; read by anyone
-	done    latch               // set: removed, or its supervisor over, and its goroutine ended
-
-	due moment // of the restart in StateBackoff, of patience in StateStopping
+	done latch // set when it is removed, or its supervisor is over, and its goroutine has ended
 
 	prev, next *child
 }
 
-// extras are what most children never have: they are made when one of them is set. They would be a
-// sixth of the memory that an idle child takes.
-type extras struct {
-	restarts   int
-	last       *Cause
-	policy     Backoff
-	failures   intensity
-	leftovers  []*run       // of a tree that lingers
-	after      State        // when it does not linger any more; "": as its Restart type says
-	waiters    []chan error // for its removal
-	restarters []chan error // for its next start
-	again      bool         // someone asked for its next start
-	counted    bool         // it has counts of its own
+// record is what most children never have. It would be a sixth of the memory of an idle child.
+type record struct {
+	restarts int
+	last     *Cause
+	policy   Backoff
+	failures failures
 }
 
-// extra is for reading.
-func (c *child) extra() extras {
-	if c.extras == nil {
-		return extras{}
+// faults is the child's record, for writing.
+func (c *child) faults() *record {
+	if c.record == nil {
+		c.record = new(record)
 	}
-	return *c.extras
+	return c.record
 }
 
-// mine is for setting.
-func (c *child) mine() *extras {
-	if c.extras == nil {
-		c.extras = new(extras)
-	}
-	return c.extras
-}
-
-// id is of all its incarnations, of which no two overlap. It has one once it was started.
+// id is of all its incarnations, of which no two overlap. A child has one once it was started.
 func (c *child) id() string {
 	id, _ := pprof.Label(c.base, labelRun)
 	return id
-}
-
-// keep replaces the last cause. Most causes are of clean stops, and are not kept.
-func (c *child) keep(cause Cause) {
-	own := c.mine()
-	if own.last == nil {
-		own.last = new(Cause)
-	}
-	*own.last = cause
 }
 
 // alive means that a goroutine runs which was not abandoned.
@@ -87,8 +61,26 @@ func (c *child) alive() bool {
 	return c.state == StateStarting || c.state == StateRunning || c.state == StateStopping
 }
 
-// list keeps the order of starting. Linked, so that one of 10,000 dynamic
-// children comes and goes in constant time.
+// abandoned is what lingers of a child: itself, or what is inside.
+func (c *child) abandoned() []*run {
+	switch {
+	case !c.lingers:
+		return nil
+	case c.run.sub != nil:
+		return c.run.sub.left
+	}
+	return []*run{c.run}
+}
+
+// isDue tells whether a child whose turn it is has to be started. It is true for one that hangs, if
+// it is to be restarted with its group, which then cannot be.
+func (c *child) isDue() bool {
+	return c.state == StateWaiting ||
+		c.state == StateStuck && !c.remove && c.def.Restart != Temporary
+}
+
+// list keeps the order of starting. It is linked, so that one of 10,000 dynamic children comes and
+// goes in constant time.
 type list struct {
 	head, tail *child
 	pos        uint64
@@ -122,11 +114,9 @@ func (l *list) unlink(c *child) {
 	}
 }
 
-// moment is how long after the beginning of its loop something is, by the monotonic clock: a third
-// of a time.Time.
+// moment is how long after the beginning of its loop something is, by the monotonic clock. It is a
+// third of a time.Time.
 type moment time.Duration
-
-const never moment = -1
 
 func (l *loop) at(t time.Time) moment { return moment(t.Sub(l.began)) }
 
@@ -144,27 +134,23 @@ func (d deadlines) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
 	d[i].index, d[j].index = int32(i), int32(j)
 }
-func (d *deadlines) Push(x any) {
-	c := x.(*child)
-	c.index = int32(len(*d))
-	*d = append(*d, c)
-}
+
+// Push is not used: see set.
+func (*deadlines) Push(any) {}
 func (d *deadlines) Pop() any {
-	old := *d
-	c := old[len(old)-1]
-	old[len(old)-1] = nil
-	*d = old[:len(old)-1]
-	c.index = -1
-	return c
+	last := len(*d) - 1
+	(*d)[last].index = -1
+	(*d)[last] = nil
+	*d = (*d)[:last]
+	return nil
 }
 
 func (d *deadlines) set(c *child, due time.Time) {
-	c.due = c.l.at(due)
-	if c.index >= 0 {
-		heap.Fix(d, int(c.index))
-	} else {
-		heap.Push(d, c)
+	if c.due = c.l.at(due); c.index < 0 {
+		c.index = int32(len(*d))
+		*d = append(*d, c)
 	}
+	heap.Fix(d, int(c.index))
 }
 
 func (d *deadlines) clear(c *child) {
@@ -177,5 +163,48 @@ func (d *deadlines) popDue(now moment) *child {
 	if len(*d) == 0 || (*d)[0].due > now {
 		return nil
 	}
-	return heap.Pop(d).(*child)
+	c := (*d)[0]
+	heap.Pop(d)
+	return c
+}
+
+// failures are counted by the time for which the child, or the group, had run. The waits for
+// restarts are left out: backoff, with its jitter, would else decide about giving up.
+type failures struct {
+	ran  time.Duration
+	list []failure
+	from int // the first that counts
+}
+
+type failure struct {
+	at    time.Duration
+	cause Cause
+}
+
+// maxCauses is how many failures are kept where no smaller limit is set.
+const maxCauses = 100
+
+// add counts a failure after a run of that length. It forgets those that are out of the period, and
+// those beyond the most, and gives the number that is left.
+func (f *failures) add(cause Cause, ran, period time.Duration, most int) int {
+	f.ran += ran
+	for f.from < len(f.list) && f.ran-f.list[f.from].at >= period {
+		f.from++
+	}
+	f.from = max(f.from, len(f.list)-most+1)
+	if len(f.list) == cap(f.list) && f.from > len(f.list)/2 {
+		n := copy(f.list, f.list[f.from:])
+		clear(f.list[n:])
+		f.list, f.from = f.list[:n], 0
+	}
+	f.list = append(f.list, failure{f.ran, cause})
+	return len(f.list) - f.from
+}
+
+func (f *failures) causes() []Cause {
+	var causes []Cause
+	for _, one := range f.list[f.from:] {
+		causes = append(causes, one.cause)
+	}
+	return causes
 }

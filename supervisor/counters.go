@@ -1,16 +1,16 @@
 package supervisor
 
 import (
+	"maps"
 	"strings"
 	"sync"
 )
 
 // Counts are totals since New, over all Runs and incarnations: they never fall.
 type Counts struct {
-	// Restarts because the child ended by itself, or was restarted by hand. Those that it shared
-	// because of a sibling are not counted.
+	// Restarts because the child ended by itself. Restarts because of a sibling are not counted.
 	Restarts uint64 `json:"restarts"`
-	// Panics of the child, also while it stopped.
+	// Panics of the child, also while it stopped, but not after it was abandoned.
 	Panics uint64 `json:"panics"`
 	// Escalations of the supervisor: how often it gave up.
 	Escalations uint64 `json:"escalations"`
@@ -22,9 +22,8 @@ type Counts struct {
 type Counters struct {
 	// Total of all children, also of those that are gone.
 	Total Counts `json:"total"`
-	// Children by path, and the root by its name. Who has nothing to count is left out, and so is a
-	// dynamic child that is gone: one that was abandoned is not, until it has ended, and one that
-	// took the name of a static child that was removed counts as that one.
+	// Children by path, and the root by its name. Children without any counts are left out, and so
+	// are dynamic ones that are gone.
 	Children map[string]Counts `json:"children"`
 	// Removed are the counts of dynamic children that are gone, and of all below them, by the path
 	// of their supervisor. With Children they make the total.
@@ -32,117 +31,85 @@ type Counters struct {
 }
 
 // Counters are for metrics: a snapshot, which waits for nobody.
-func (s *Supervisor) Counters() Counters { return s.hub.tally.snapshot() }
-
-// tally counts for all supervisors of a tree. Only what goes wrong is counted, so that a healthy
-// child costs nothing. Its own tree has a branch for each part of a path, so that what is below one
-// that goes is found at once.
-type tally struct {
-	mu    sync.Mutex
-	total Counts
-	root  branch
+func (s *Supervisor) Counters() Counters {
+	t := &s.hub.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := Counters{Total: t.total, Children: make(map[string]Counts, len(t.children)),
+		Removed: maps.Clone(t.removed)}
+	for path, counts := range t.children {
+		c.Children[path] = *counts
+	}
+	return c
 }
 
-type branch struct {
-	counts  Counts // of the child, or the supervisor
-	removed Counts // of what was below it
-	below   map[string]*branch
+// tally counts for all supervisors of a tree. Only what goes wrong is counted, so that a healthy
+// child costs nothing.
+type tally struct {
+	mu       sync.Mutex
+	total    Counts
+	children map[string]*Counts // by path
+	removed  map[string]Counts  // by the path of the supervisor
 }
 
 func (t *tally) count(path string, add func(*Counts)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b := &t.root
-	for name := range strings.SplitSeq(path, "/") {
-		next := b.below[name]
-		if next == nil {
-			if b.below == nil {
-				b.below = make(map[string]*branch)
-			}
-			next = &branch{}
-			b.below[name] = next
+	c := t.children[path]
+	if c == nil {
+		if t.children == nil {
+			t.children, t.removed = map[string]*Counts{}, map[string]Counts{}
 		}
-		b = next
+		c = &Counts{}
+		t.children[path] = c
 	}
-	add(&b.counts)
+	add(c)
 	add(&t.total)
 }
 
-func (t *tally) snapshot() Counters {
+// forget adds the counts at path to those that parent has lost: for a tree, also all below it.
+func (t *tally) forget(path, parent string, tree bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := Counters{Total: t.total, Children: make(map[string]Counts)}
-	t.root.each("", func(path string, b *branch) {
-		if b.counts != (Counts{}) {
-			c.Children[path] = b.counts
-		}
-		if b.removed != (Counts{}) {
-			if c.Removed == nil {
-				c.Removed = make(map[string]Counts)
+	sum, some := t.removed[parent], false
+	if c := t.children[path]; c != nil {
+		sum, some = sum.plus(*c), true
+		delete(t.children, path)
+	}
+	if tree {
+		inside := path + "/"
+		for p, c := range t.children {
+			if strings.HasPrefix(p, inside) {
+				sum, some = sum.plus(*c), true
+				delete(t.children, p)
 			}
-			c.Removed[path] = b.removed
 		}
-	})
-	return c
-}
-
-// each calls f for all branches below b, which has that path.
-func (b *branch) each(path string, f func(path string, b *branch)) {
-	for name, next := range b.below {
-		if path != "" {
-			name = path + "/" + name
+		for p, c := range t.removed {
+			if p == path || strings.HasPrefix(p, inside) {
+				sum, some = sum.plus(c), true
+				delete(t.removed, p)
+			}
 		}
-		f(name, next)
-		next.each(name, f)
+	}
+	if some {
+		t.removed[parent] = sum
 	}
 }
 
-// forget adds what is at path and below it to what parent has lost.
-func (t *tally) forget(path, parent string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	from := &t.root
-	for name := range strings.SplitSeq(parent, "/") {
-		if from = from.below[name]; from == nil {
-			return // nothing was counted there
-		}
-	}
-	name := path[len(parent)+1:]
-	gone := from.below[name]
-	if gone == nil {
-		return
-	}
-	delete(from.below, name)
-	from.removed.add(gone.counts)
-	from.removed.add(gone.removed)
-	gone.each(path, func(_ string, b *branch) {
-		from.removed.add(b.counts)
-		from.removed.add(b.removed)
-	})
+func (c Counts) plus(o Counts) Counts {
+	return Counts{c.Restarts + o.Restarts, c.Panics + o.Panics, c.Escalations + o.Escalations,
+		c.Abandoned + o.Abandoned}
 }
-
-func (c *Counts) add(o Counts) {
-	c.Restarts += o.Restarts
-	c.Panics += o.Panics
-	c.Escalations += o.Escalations
-	c.Abandoned += o.Abandoned
-}
-
-// staysCounted tells whether what counts at the path of a child does so when that is gone.
-func (l *loop) staysCounted(c *child) bool { return !c.dynamic || l.vacant[c.def.Name] }
 
 // forget leaves the counts of a dynamic child out, once it is gone.
 func (l *loop) forget(c *child) {
-	if l.staysCounted(c) {
-		return
-	}
-	if c.extra().counted || c.def.Tree != nil {
-		l.hub.tally.forget(c.path, l.path)
+	if c.dynamic && (c.record != nil || c.def.Tree != nil) {
+		l.hub.tally.forget(c.path, l.path, c.def.Tree != nil)
 	}
 }
 
 func (l *loop) count(c *child, add func(*Counts)) {
-	c.mine().counted = true
+	c.faults() // see forget
 	l.hub.tally.count(c.path, add)
 }
 

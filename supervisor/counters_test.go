@@ -45,9 +45,8 @@ func TestCountersCountAndNeverFall(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		if err := r.Restart(t.Context(), "root/tree/b"); err != nil {
-			t.Error(err)
-		}
+		b.now(boom)
+		time.Sleep(time.Second)
 		synctest.Wait()
 		check(
 			"after three restarts",

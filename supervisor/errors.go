@@ -9,31 +9,32 @@ import (
 )
 
 var (
-	// ErrStopped is returned when a supervisor's incarnation has ended or is
-	// stopping: no child can be started or found there any more.
+	// ErrStopped is returned when a supervisor's incarnation has ended or is stopping: no child can
+	// be started there any more.
 	ErrStopped = errors.New("supervisor: stopped")
-	// ErrDuplicate is returned when a sibling of that name exists, be it one that
-	// was abandoned and has not ended yet.
+	// ErrDuplicate is returned when a sibling of that name exists. One that was abandoned exists
+	// until it has ended.
 	ErrDuplicate = errors.New("supervisor: a child of this name exists")
-	// ErrUnknown is returned when there is no child of that name.
-	ErrUnknown = errors.New("supervisor: no child of this name")
 	// ErrGoexit is the cause when a child ended its goroutine by runtime.Goexit.
 	ErrGoexit = errors.New("supervisor: the child called runtime.Goexit")
-	// ErrDoNotRestart is returned, plain or wrapped, by a child that has done its
-	// work: whatever its Restart type, it is done, as if it were Transient and had
-	// returned nil, and no group restart starts it again.
-	ErrDoNotRestart = errors.New("supervisor: the child need not be restarted")
-	// ErrTerminate is returned, plain or wrapped, by a child whose end is that of
-	// all: the whole tree is stopped in order, up to the root, and Run returns nil.
-	// With WithCause, it returns this error, if nothing else had asked before. Use
-	// Escalate for what has failed.
-	ErrTerminate = errors.New("supervisor: the tree is to be stopped")
-	// ErrReturned is the cause when a Permanent child returned nil although
-	// nobody had asked it to stop.
+	// ErrReturned is the cause when a Permanent child returned nil although nobody had asked it to
+	// stop.
 	ErrReturned = errors.New("supervisor: the child returned nil before it was asked to stop")
+	// ErrUnreadable is the cause in place of an error, or the value in place of that of a panic,
+	// that panics when it is printed, as a nil pointer in an error does.
+	ErrUnreadable = errors.New("supervisor: it panics when it is printed")
 )
 
-// Kind tells the endings of a child apart.
+// Why a child is asked to stop: context.Cause of its context is one of these, the
+// [EscalationError] of a supervisor above it, or context.Cause of the context that Run was given.
+var (
+	// ErrRemoved is the cause when Handle.Stop removes the child.
+	ErrRemoved = errors.New("supervisor: the child is removed")
+	// ErrRestarted is the cause when the child is stopped to be started again with its group.
+	ErrRestarted = errors.New("supervisor: the child is restarted with its group")
+)
+
+// Kind tells the ends of a child apart.
 type Kind string
 
 const (
@@ -41,34 +42,37 @@ const (
 	KindError  Kind = "error"  // returned an error; for a Tree: escalated
 	KindPanic  Kind = "panic"  // panicked, also with nil; the error is a *PanicError
 	KindGoexit Kind = "goexit" // called runtime.Goexit; the error is ErrGoexit
-	KindDone   Kind = "done"   // returned ErrDoNotRestart or ErrTerminate
 	KindStuck  Kind = "stuck"  // did not stop in time; the error is a *StuckError
 )
 
-// failed tells the endings that are failures; nil, from a Permanent child, is one too.
-func (k Kind) failed() bool { return k != KindNil && k != KindDone }
-
-// Cause is one end of one child: an entry of the history that an
-// [EscalationError] carries.
+// Cause is one end of one child.
 type Cause struct {
 	Path        string
 	Incarnation int
 	When        time.Time
 	Kind        Kind
 	Err         error
-
-	canceled bool // Err is the end of a context
 }
 
 func (c Cause) String() string {
 	return fmt.Sprintf("%s (incarnation %d): %s: %v", c.Path, c.Incarnation, c.Kind, c.Err)
 }
 
+// attrs are what the log says of a failure: of a panic also its stack.
+func (c Cause) attrs() []any {
+	attrs := []any{"path", c.Path, "incarnation", c.Incarnation, "kind", string(c.Kind), "err",
+		c.Err}
+	if p, ok := c.Err.(*PanicError); ok {
+		attrs = append(attrs, "stack", string(p.Stack))
+	}
+	return attrs
+}
+
 // MarshalJSON writes the error as its text.
 func (c Cause) MarshalJSON() ([]byte, error) {
 	text := ""
 	if c.Err != nil {
-		text = fmt.Sprint(c.Err) // which stands a panic of its methods
+		text = c.Err.Error()
 	}
 	return json.Marshal(struct {
 		Path        string    `json:"path"`
@@ -85,9 +89,9 @@ type EscalationError struct {
 	Path string
 	// Reason in plain words.
 	Reason string
-	// Causes, oldest first, the last one being what broke it: the failures that were counted, or,
-	// where it gave up for another reason, those of its children within Period (at most the newest
-	// 100). The Err of a nested supervisor is its own *EscalationError, so all levels are in it.
+	// Causes are the failures within Period of the child that broke the supervisor, or of the group
+	// that restarts together, oldest first: about 100 at the most, or one more than MaxRestarts. The Err of a
+	// nested supervisor is its own *EscalationError, so all levels are in it.
 	Causes []Cause
 }
 
@@ -122,8 +126,8 @@ func (e *EscalationError) Unwrap() []error {
 	return errs
 }
 
-// History is every cause through all levels, oldest first: what a nested
-// supervisor gave up for comes before its giving up.
+// History is every cause through all levels, oldest first: what a nested supervisor gave up for
+// comes before its giving up.
 func (e *EscalationError) History() []Cause {
 	var all []Cause
 	for _, c := range e.Causes {
@@ -153,62 +157,28 @@ func (e *EscalationError) Format(f fmt.State, verb rune) {
 	}
 }
 
-// bothErrors is errors.Join with one twist: errors.As must find the StuckError
-// that names all, before one that is among the causes of the first.
-type bothErrors struct {
-	first error
-	stuck *StuckError
-}
-
-func (e *bothErrors) Error() string   { return e.first.Error() + "\n" + e.stuck.Error() }
-func (e *bothErrors) Unwrap() []error { return []error{e.stuck, e.first} }
-
-// Format prints with %+v the escalation's whole history.
-func (e *bothErrors) Format(f fmt.State, verb rune) {
-	format := "%v\n%v"
-	if verb == 'v' && f.Flag('+') {
-		format = "%+v\n%v"
-	}
-	fmt.Fprintf(f, format, e.first, e.stuck)
-}
-
 // PanicError is the cause when a child panicked.
 type PanicError struct {
-	// Value given to panic; for panic(nil) a *runtime.PanicNilError.
+	// Value given to panic. For panic(nil) it is a *runtime.PanicNilError.
 	Value any
 	// Stack of the panicking goroutine, as of runtime/debug.Stack.
 	Stack []byte
-
-	text       string // of the value, where it was caught
-	unreadable bool   // the value is an error that harms who reads it
 }
 
-func (e *PanicError) Error() string {
-	if e.text == "" {
-		return "panic: " + textOf(e.Value)
-	}
-	return "panic: " + e.text
-}
+func (e *PanicError) Error() string { return fmt.Sprint("panic: ", e.Value) }
 
-// Unwrap gives the panic's value when it is an error that can be read.
+// Unwrap gives the panic's value when it is an error.
 func (e *PanicError) Unwrap() error {
-	if e.unreadable {
-		return nil
-	}
 	err, _ := e.Value.(error)
 	return err
 }
 
-// Escalate wraps an error that no restart can mend. A child that returns it
-// while it should run is not restarted: the whole tree escalates to the root at
-// once, whatever budgets are left. From a child whose context is done it means
-// nothing, like any error. nil stays nil.
+// Escalate wraps an error that no restart can mend. A child that returns it while it should run is
+// not restarted: the whole tree escalates to the root at once. From a child whose context is done
+// it means nothing, like any error. nil stays nil.
 //
-// It goes before an ErrDoNotRestart and ErrTerminate in the same error.
-//
-// It counts for the tree that the child is in. When the root returned it to its
-// host, and the host is a child of yet another supervisor, that one treats it as
-// any failure.
+// It counts for the tree that the child is in. Where the host of that tree is a child of another
+// supervisor and returns the tree's error, that one treats it as any failure.
 func Escalate(err error) error {
 	if err == nil {
 		return nil
@@ -220,3 +190,39 @@ type escalation struct{ err error }
 
 func (e *escalation) Error() string { return e.err.Error() }
 func (e *escalation) Unwrap() error { return e.err }
+
+// escalates finds an Escalate in an error, but not in another supervisor's history.
+func escalates(err error) bool {
+	switch e := err.(type) {
+	case *escalation:
+		return true
+	case *EscalationError:
+		return false
+	case interface{ Unwrap() error }:
+		return escalates(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			if escalates(inner) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// readable returns v, or an ErrUnreadable in its place if it panics when it is printed. It is called
+// in the child's goroutine, before anybody else sees the value.
+func readable[T any](v T) (safe T, bad error) {
+	defer func() {
+		if recover() != nil {
+			bad = fmt.Errorf("%w: a %T", ErrUnreadable, v)
+		}
+	}()
+	if err, ok := any(v).(error); ok {
+		_ = err.Error()
+		escalates(err)
+	} else {
+		_ = fmt.Sprint(v)
+	}
+	return v, nil
+}

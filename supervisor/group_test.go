@@ -111,102 +111,6 @@ func TestADynamicChildThatEndsForGoodIsForgotten(t *testing.T) {
 	}
 }
 
-func TestStopReturnsWhenTheChildHasEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		r, g := startGroup(t, supervisor.Tree{})
-		slow := func(ctx context.Context) error {
-			<-ctx.Done()
-			time.Sleep(3 * time.Second)
-			j.add("-slow")
-			return nil
-		}
-		mustStart(t, g, supervisor.Child{Name: "slow", Run: slow})
-		if err := g.Stop(t.Context(), "slow"); err != nil {
-			t.Error(err)
-		}
-		want(t, j.take(), "-slow")
-		if err := g.Stop(t.Context(), "slow"); !errors.Is(err, supervisor.ErrUnknown) {
-			t.Errorf("stopping it again: %v", err)
-		}
-
-		// Waiting for its restart, it is gone at once.
-		x := newActor(&j, "x")
-		mustStart(t, g, x.child())
-		x.now(boom)
-		began := time.Now()
-		if err := g.Stop(t.Context(), "x"); err != nil || time.Since(began) != 0 {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-		// A static one too.
-		if err := g.Stop(t.Context(), "lobby"); err != nil {
-			t.Error(err)
-		}
-		r.mustEnd(t)
-		if err := g.Stop(t.Context(), "x"); !errors.Is(err, supervisor.ErrStopped) {
-			t.Errorf("after the supervisor's end: %v", err)
-		}
-		if _, err := g.Start(x.child()); !errors.Is(err, supervisor.ErrStopped) {
-			t.Errorf("after the supervisor's end: %v", err)
-		}
-		if _, ok := g.Child("lobby"); ok {
-			t.Error("a child was found after the supervisor's end")
-		}
-	})
-}
-
-func TestStopOfAChildThatHangsNamesIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		letGo := make(chan struct{})
-		r, g := startGroup(t, supervisor.Tree{})
-		h := mustStart(t, g, hanging("x", letGo))
-
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		err := g.Stop(ctx, "x") // the caller's patience ends first
-		if s := stuckOf(t, err); !errors.Is(err, context.DeadlineExceeded) ||
-			s.Children[0].Path != "root/x" ||
-			s.Children[0].Waited != time.Second || !strings.Contains(s.Children[0].Stack,
-			"supervisor_test.hang+") {
-			t.Errorf("%v", err)
-		}
-		err = g.Stop(t.Context(), "x")
-		if s := stuckOf(t, err); s.Children[0].Waited != 2*time.Second {
-			t.Errorf("%v", err)
-		}
-		stuckOf(t, g.Stop(t.Context(), "x")) // known to be stuck: at once
-		if _, err := g.Start(hanging("x", letGo)); !errors.Is(err, supervisor.ErrDuplicate) ||
-			!strings.Contains(err.Error(), "abandoned") {
-			t.Errorf("a second one beside it: %v", err)
-		}
-		if isDone(h) {
-			t.Error("Done is closed although its goroutine runs")
-		}
-		close(letGo)
-		<-h.Done()
-		mustStart(t, g, newActor(new(journal), "x").child())
-		r.mustEnd(t) // it has ended meanwhile: nothing to complain of
-	})
-}
-
-func TestStopOfATreeNamesTheStacksInside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		letGo := make(chan struct{})
-		r, g := startGroup(t, supervisor.Tree{})
-		mustStart(t, g, supervisor.Child{Name: "tree",
-			Tree: &supervisor.Tree{Children: []supervisor.Child{hanging("x", letGo)}}})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		s := stuckOf(t, g.Stop(ctx, "tree")).Children[0]
-		if s.Path != "root/tree" || !strings.Contains(s.Stack, "supervisor_test.hang+") ||
-			!strings.Contains(s.Stack, "root/tree/x") {
-			t.Errorf("%s:\n%s", s.Path, s.Stack)
-		}
-		close(letGo)
-		r.mustEnd(t)
-	})
-}
-
 func TestAFailingDynamicChildDoesNotMakeTheStartSkipAClosedGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -394,22 +298,6 @@ func TestAGatedChildMayStartAndAwaitAnotherBeforeItIsReady(t *testing.T) {
 	})
 }
 
-func TestAChildCannotWaitForItsOwnEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var self error
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a",
-			Run: func(ctx context.Context) error {
-				self = supervisor.Of(ctx).Stop(ctx, "a")
-				<-ctx.Done()
-				return nil
-			}}}})
-		if self == nil || errors.As(self, new(*supervisor.StuckError)) {
-			t.Errorf("got %v", self)
-		}
-		r.mustEnd(t)
-	})
-}
-
 func TestStartRefusesWhatCannotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, g := startGroup(t, supervisor.Tree{})
@@ -421,27 +309,6 @@ func TestStartRefusesWhatCannotRun(t *testing.T) {
 		if _, err := g.Start(supervisor.Child{Name: "x"}); err == nil ||
 			!strings.Contains(err.Error(), "root/x") {
 			t.Errorf("nothing to run: %v", err)
-		}
-		r.mustEnd(t)
-	})
-}
-
-func TestAStopOfWhatHasEndedSucceedsWhateverTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var group *supervisor.Group
-		children := []supervisor.Child{lobby(&group)}
-		for i := range 100 {
-			done := func(context.Context) error { return nil }
-			children = append(children, supervisor.Child{Name: fmt.Sprint(i),
-				Restart: supervisor.Temporary, Run: done})
-		}
-		r := start(t, supervisor.Tree{Children: children})
-		over, cancel := context.WithCancel(t.Context())
-		cancel()
-		for i := range 100 {
-			if err := group.Stop(over, fmt.Sprint(i)); err != nil {
-				t.Errorf("%d: %.80v", i, err)
-			}
 		}
 		r.mustEnd(t)
 	})

@@ -2,17 +2,16 @@ package supervisor
 
 import "sync"
 
-// message is something that happened or is asked for; the loop applies it to
-// its state. A loop that is over refuses what it did not get to: then replies
-// must still be given.
+// message is something that happened or is asked for. The loop applies it to its state. A loop that
+// is over refuses what it did not get to.
 type message interface {
 	apply(*loop)
 	refuse(*loop)
 }
 
-// inbox never makes its senders wait: a child that ends, or says that it is
-// ready, must not depend on when the loop looks. It holds at most a few messages
-// for each child, and a request for each caller that waits.
+// inbox never makes its senders wait: a child that ends, or says that it is ready, must not depend
+// on when the loop looks. It holds at most a few messages for each child, and a request for each
+// caller that waits.
 type inbox struct {
 	mu     sync.Mutex
 	queue  []message
@@ -41,23 +40,74 @@ func (b *inbox) take() []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := b.queue
-	if clear(b.spare); cap(b.spare) <= mostSpare {
-		b.queue = b.spare[:0]
-	} else {
-		b.queue = nil
-	}
-	b.spare = q
+	clear(b.spare)
+	b.queue, b.spare = b.spare[:0], q
 	return q
 }
-
-// mostSpare is what an inbox keeps for messages to come.
-const mostSpare = 1024
 
 func (b *inbox) close() []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	q := b.queue
-	b.queue = nil
-	return q
+	return b.queue
 }
+
+// request is a call of which somebody waits for the answer.
+type request struct{ do, no func() }
+
+func (m request) apply(*loop)  { m.do() }
+func (m request) refuse(*loop) { m.no() }
+
+// ask has f called by the loop. It reports false when the loop is over.
+func ask[T any](l *loop, f func() T) (answer T, ok bool) {
+	reply := make(chan T, 1)
+	if !l.inbox.post(request{func() { reply <- f() }, func() { close(reply) }}) {
+		return answer, false
+	}
+	answer, ok = <-reply
+	return answer, ok
+}
+
+// readyMsg says that a child has called Ready.
+type readyMsg struct{ r *run }
+
+func (m readyMsg) apply(l *loop) { l.becameReady(m.r) }
+func (readyMsg) refuse(*loop)    {}
+
+// endedMsg says that a run has ended. One of a tree that has left somebody behind comes again when
+// all of that has ended.
+type endedMsg struct{ r *run }
+
+func (m endedMsg) apply(l *loop) {
+	if m.r.c.lingers {
+		l.endedLate(m.r)
+	} else {
+		l.ended(m.r)
+	}
+}
+
+// refuse runs when the loop is over: only what was abandoned ends so late.
+func (m endedMsg) refuse(l *loop) {
+	l.announceLate(m.r)
+	l.forget(m.r.c)
+	m.r.c.done.set()
+	l.removals.ring()
+}
+
+// abandonMsg has the stacks of runs that did not stop in time.
+type abandonMsg struct{ stacks map[*run]string }
+
+func (m abandonMsg) apply(l *loop) {
+	for r, stack := range m.stacks {
+		if !r.gone.isSet() { // else its end is in the inbox, or has been seen
+			l.abandon(r, stack)
+		}
+	}
+}
+func (abandonMsg) refuse(*loop) {}
+
+// abortMsg says that the deadline of the whole tree is over.
+type abortMsg struct{}
+
+func (abortMsg) apply(l *loop) { l.abort() }
+func (abortMsg) refuse(*loop)  {}

@@ -243,6 +243,38 @@ func TestChildrenSeeTheValuesOfTheContextButNotItsEnd(t *testing.T) {
 	})
 }
 
+func TestAChildIsToldWhyItIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		tells := func(name string) supervisor.Child {
+			return supervisor.Child{Name: name, Run: func(ctx context.Context) error {
+				<-ctx.Done()
+				j.add(name + " " + context.Cause(ctx).Error())
+				return nil
+			}}
+		}
+		a, calm := newActor(&j, "a"), errors.New("the host is calm")
+		s, err := supervisor.New("root", supervisor.Tree{Strategy: supervisor.OneForAll,
+			Children: []supervisor.Child{a.child(), tells("b")}}, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		synctest.Wait()
+		a.now(boom)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		cancel(calm)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		want(t, j.take(), "+a", "-a", "b "+supervisor.ErrRestarted.Error(), "+a", "b "+calm.Error(),
+			"-a")
+	})
+}
+
 func TestAGateWhoseChildIsStoppedWithItsGroupBeforeItWasReadyEscalates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -254,7 +286,7 @@ func TestAGateWhoseChildIsStoppedWithItsGroupBeforeItWasReadyEscalates(t *testin
 		a.now(boom)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		want(t, j.take(), "+a", "-a")
+		want(t, j.take(), "+a", "-a", "+a", "-a")
 		r.stop()
 		err := <-r.done
 		var esc *supervisor.EscalationError

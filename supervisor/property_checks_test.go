@@ -7,9 +7,8 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// checkEnd compares what Run returned with what is still running. byItself says that a child's
-// failure may be returned as it is.
-func (w *witness) checkEnd(err error, byItself bool) {
+// checkEnd compares what Run returned with what is still running.
+func (w *witness) checkEnd(err error) {
 	var stuck *supervisor.StuckError
 	named := map[string]bool{}
 	if errors.As(err, &stuck) {
@@ -40,7 +39,7 @@ func (w *witness) checkEnd(err error, byItself bool) {
 			w.faultf("escalation without a cause")
 		}
 	}
-	if err != nil && esc == nil && stuck == nil && !byItself {
+	if err != nil && esc == nil && stuck == nil {
 		w.faultf("Run returned %v", err)
 	}
 }
@@ -79,20 +78,21 @@ func addCounts(sum *supervisor.Counts, n supervisor.Counts) {
 	sum.Abandoned += n.Abandoned
 }
 
-// checkReport wants everything at rest. What is inside of a child that never
-// started waits for ever; lasts is a state in which who hangs may be.
-func (w *witness) checkReport(r supervisor.Report, never bool, lasts supervisor.State) {
+// checkReport wants everything at rest, but for children that hang. What is inside of a child that
+// never started waits for ever.
+func (w *witness) checkReport(r supervisor.Report, never bool) {
 	switch r.State {
-	case supervisor.StateStopped, supervisor.StateDone, supervisor.StateFailed, lasts:
+	case supervisor.StateStopped, supervisor.StateDone, supervisor.StateFailed,
+		supervisor.StateStuck:
 	default:
 		if !never {
 			w.faultf("%s is %s after the end", r.Path, r.State)
 		}
 	}
-	if r.Restart == supervisor.Temporary && r.Incarnation > 1 && !w.byHand[r.Name] {
+	if r.Restart == supervisor.Temporary && r.Incarnation > 1 {
 		w.faultf("%s is temporary and ran %d times", r.Path, r.Incarnation)
 	}
 	for _, c := range r.Children {
-		w.checkReport(c, never || r.Incarnation == 0, lasts)
+		w.checkReport(c, never || r.Incarnation == 0)
 	}
 }

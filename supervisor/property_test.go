@@ -26,10 +26,9 @@ type life struct {
 	panic bool          // it panics then
 	spawn bool          // starts a dynamic sibling
 	dyn   supervisor.Restart
-	deep  bool   // that one is a tree
-	hangs bool   // that one, or what is inside, is abandoned, and panics then
-	gate  bool   // that one has one, at which something waits when its group is restarted
-	again string // the sibling that it has restarted
+	deep  bool // that one is a tree
+	hangs bool // that one, or what is inside, is abandoned, and panics then
+	gate  bool // that one has one, at which something waits when its group is restarted
 }
 
 type spec struct {
@@ -37,7 +36,6 @@ type spec struct {
 	limit    int
 	together bool
 	stop     time.Duration // for all of it; 0: no deadline
-	auto     supervisor.AutoShutdown
 	children []childSpec
 }
 
@@ -45,7 +43,6 @@ type childSpec struct {
 	name    string
 	restart supervisor.Restart
 	gate    bool
-	counts  bool // as significant
 	lives   []life
 	tree    *spec
 }
@@ -59,13 +56,9 @@ func drawSpec(t *rapid.T, depth int, hurry bool) *spec {
 			supervisor.OneForAll, supervisor.RestForOne}).Draw(t, "strategy"),
 		limit:    rapid.SampledFrom([]int{-1, 1, 3}).Draw(t, "limit"),
 		together: rapid.Bool().Draw(t, "together"),
-		auto: rapid.SampledFrom([]supervisor.AutoShutdown{
-			supervisor.Never, supervisor.AnySignificant, supervisor.AllSignificant,
-			supervisor.AllDone,
-		}).Draw(t, "auto shutdown"),
 	}
 	if hurry {
-		s.stop = rapid.SampledFrom([]time.Duration{0, supervisor.NoWait, time.Second,
+		s.stop = rapid.SampledFrom([]time.Duration{0, 1, time.Second,
 			5 * time.Second}).Draw(t, "stop timeout")
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "children") {
@@ -74,10 +67,6 @@ func drawSpec(t *rapid.T, depth int, hurry bool) *spec {
 			restart: rapid.SampledFrom([]supervisor.Restart{supervisor.Permanent,
 				supervisor.Transient, supervisor.Temporary}).Draw(t, "restart"),
 			gate: rapid.Bool().Draw(t, "gate"),
-		}
-		if c.restart != supervisor.Permanent && (s.auto == supervisor.AnySignificant ||
-			s.auto == supervisor.AllSignificant) {
-			c.counts = rapid.Bool().Draw(t, "significant")
 		}
 		if depth > 0 && rapid.IntRange(0, 2).Draw(t, "nested") == 0 {
 			c.tree = drawSpec(t, depth-1, hurry)
@@ -94,13 +83,12 @@ func drawLife(t *rapid.T) life {
 		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
 	}
 	l := life{ready: second(0, 2, "ready"), run: second(0, 4, "run"), way: rapid.IntRange(0,
-		7).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
+		5).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
 	l.dyn = rapid.SampledFrom([]supervisor.Restart{supervisor.Transient,
 		supervisor.Temporary}).Draw(t, "dynamic")
 	l.deep, l.hangs = rapid.Bool().Draw(t, "deep"), rapid.Bool().Draw(t, "hangs")
 	l.gate = rapid.Bool().Draw(t, "gated")
 	l.panic = rapid.Bool().Draw(t, "panic")
-	l.again = rapid.SampledFrom([]string{"", "", "", "a", "b", "dyn"}).Draw(t, "again")
 	l.stop = rapid.SampledFrom([]time.Duration{0, 0, time.Second, 2 * time.Second,
 		8 * time.Second}).Draw(t, "stop")
 	return l
@@ -114,86 +102,37 @@ type witness struct {
 	asked   map[string]time.Time
 	lives   map[string]int
 	faults  []string
-	byHand  map[string]bool // restarted so
-	done    map[sibling]bool
 
 	restarts map[string]supervisor.Restart
 	gates    map[string]bool
-	over     map[*supervisor.Group]time.Time // since when a supervisor's tree is to be stopped
-	fatal    map[*supervisor.Group]bool      // for one of them an Escalate is why
+	over     map[supervisor.Group]time.Time // since when an Escalate is to stop a tree
 }
 
-// sibling is a child of one incarnation of a supervisor.
-type sibling struct {
-	group *supervisor.Group
-	path  string
-}
-
-// ask notes what a child asks for by its end.
-func (w *witness) ask(ctx context.Context, path string, err error) error {
+// escalate notes that a child does so.
+func (w *witness) escalate(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ctx.Err() != nil {
-		return err
-	}
-	g := supervisor.Of(ctx)
-	switch err {
-	case supervisor.ErrDoNotRestart:
-		w.done[sibling{g, path}] = true
-	case supervisor.ErrTerminate:
+	if g := *supervisor.Of(ctx); ctx.Err() == nil {
 		w.over[g] = time.Now()
-	default:
-		w.over[g], w.fatal[g] = time.Now(), true
+		context.AfterFunc(ctx, func() {
+			if context.Cause(ctx) == context.Canceled {
+				return // its end is that of the child
+			}
+			w.mu.Lock() // it was asked to stop at the same moment
+			defer w.mu.Unlock()
+			delete(w.over, g)
+		})
 	}
-	context.AfterFunc(ctx, func() {
-		if context.Cause(ctx) == context.Canceled {
-			return // its end is that of the child
-		}
-		w.mu.Lock() // it was asked to stop at the same moment
-		defer w.mu.Unlock()
-		delete(w.over, g)
-		delete(w.fatal, g)
-		delete(w.done, sibling{g, path})
-	})
-	return err
+	return supervisor.Escalate(errBoom)
 }
 
-// began checks that nothing is begun again that has asked not to be.
+// began checks that nothing is started in a tree that is to be stopped.
 func (w *witness) began(ctx context.Context, path string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	g := supervisor.Of(ctx)
-	if name := path[strings.LastIndexByte(path, '/')+1:]; w.done[sibling{g, path}] &&
-		!w.byHand[name] && name != "dyn" {
-		w.faultf("%s is started again, and was done", path)
-	}
-	if at, ok := w.over[g]; ok && time.Now().After(at) {
+	if at, ok := w.over[*supervisor.Of(ctx)]; ok && time.Now().After(at) {
 		w.faultf("%s is started %v after its tree was to be stopped", path, time.Since(at))
 	}
-}
-
-// restart has a sibling restarted by hand a second from now, and again at the end.
-func (w *witness) restart(ctx context.Context, name string) (end func()) {
-	w.mu.Lock()
-	w.byHand[name] = true
-	w.mu.Unlock()
-	g := supervisor.Of(ctx)
-	ask := func() {
-		err := g.Restart(context.WithoutCancel(ctx), name)
-		var stuck *supervisor.StuckError
-		if err == nil || errors.Is(err, supervisor.ErrStopped) ||
-			errors.Is(err, supervisor.ErrUnknown) ||
-			errors.As(err, &stuck) && len(stuck.Children) > 0 {
-			return
-		}
-		if !strings.Contains(err.Error(), "cannot wait for its own end") {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.faultf("restart of %s: %v", name, err)
-		}
-	}
-	t := time.AfterFunc(time.Second, ask)
-	return func() { t.Stop(); go ask() }
 }
 
 func (w *witness) faultf(format string, args ...any) {
@@ -251,8 +190,7 @@ func (w *witness) stopping(path string, later []string) {
 }
 
 func (w *witness) build(path string, s *spec) supervisor.Tree {
-	tree := supervisor.Tree{Strategy: s.strategy, MaxRestarts: s.limit, StopTogether: s.together,
-		AutoShutdown: s.auto}
+	tree := supervisor.Tree{Strategy: s.strategy, MaxRestarts: s.limit, StopTogether: s.together}
 	for i, c := range s.children {
 		var later []string
 		if !s.together {
@@ -264,7 +202,7 @@ func (w *witness) build(path string, s *spec) supervisor.Tree {
 		p := path + "/" + c.name
 		w.restarts[p], w.gates[p] = c.restart, c.gate
 		child := supervisor.Child{Name: c.name, Restart: c.restart, Gate: c.gate,
-			Significant: c.counts, Backoff: every(time.Second)}
+			Backoff: every(time.Second)}
 		if c.tree != nil {
 			t := w.build(p, c.tree)
 			child.Tree, child.StopTimeout = &t, c.tree.stop
@@ -293,9 +231,6 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 				w.faultf("start of a dynamic child: %v", err)
 			}
 		}
-		if l.again != "" {
-			defer w.restart(ctx, l.again)()
-		}
 		ready := time.AfterFunc(l.ready, func() { supervisor.Ready(ctx) })
 		defer ready.Stop()
 		var over <-chan time.Time
@@ -310,15 +245,10 @@ func (w *witness) actor(path string, lives []life, later []string) func(context.
 					return nil
 				},
 				func() error { return context.DeadlineExceeded },
-				func() error { return w.ask(ctx, path, supervisor.ErrDoNotRestart) },
-				func() error { return w.ask(ctx, path, supervisor.ErrTerminate) },
-				func() error { return w.ask(ctx, path, supervisor.Escalate(errBoom)) },
+				func() error { return w.escalate(ctx) },
 			}[l.way]()
 		case <-ctx.Done():
-			switch context.Cause(ctx) {
-			case supervisor.ErrRestarted: // by hand, alone
-				later = nil
-			case context.Canceled:
+			if context.Cause(ctx) == context.Canceled {
 				w.untold(path)
 			}
 			w.stopping(path, later)
@@ -365,9 +295,8 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 			stopAfter = 3 * whole
 		}
 		w := &witness{hurry: hurry, running: map[string]int{}, asked: map[string]time.Time{},
-			lives: map[string]int{}, byHand: map[string]bool{}, done: map[sibling]bool{},
-			restarts: map[string]supervisor.Restart{}, gates: map[string]bool{},
-			over: map[*supervisor.Group]time.Time{}, fatal: map[*supervisor.Group]bool{}}
+			lives: map[string]int{}, restarts: map[string]supervisor.Restart{},
+			gates: map[string]bool{}, over: map[supervisor.Group]time.Time{}}
 		tree := w.build("root", s)
 		sup, err := supervisor.New("root", tree, quiet, supervisor.WithStopTimeout(s.stop))
 		if err != nil {
@@ -392,11 +321,11 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 				w.faultf("Run took %v, at most %v", took, most)
 			}
 			var esc *supervisor.EscalationError
-			if len(w.fatal) > 0 && !errors.As(err, &esc) {
+			if len(w.over) > 0 && !errors.As(err, &esc) {
 				w.faultf("Run returned %v, and a child has escalated", err)
 			}
-			w.checkEnd(err, s.auto != supervisor.Never)
-			w.checkReport(sup.Report(), false, supervisor.StateStuck)
+			w.checkEnd(err)
+			w.checkReport(sup.Report(), false)
 			// Those who hang go on for a while.
 			w.mu.Unlock()
 			time.Sleep(time.Minute)
@@ -404,7 +333,6 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 			if len(w.running) > 0 {
 				w.faultf("still running at the end: %v", w.running)
 			}
-			w.checkReport(sup.Report(), false, "")
 			w.checkCounters(sup.Counters())
 		})
 		for _, f := range w.faults {

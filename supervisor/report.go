@@ -28,25 +28,23 @@ type Report struct {
 	Since time.Time `json:"since,omitzero"` // of the state
 	// Incarnation counts starts: 1 is the first, 0 means never started.
 	Incarnation int `json:"incarnation"`
-	// Restarts counts those that the child's own end brought about, or someone by
-	// hand, in this incarnation of its supervisor, without those that it shared
-	// because of a sibling. See Counters for totals.
+	// Restarts counts those that the child's own end brought about in this incarnation of its
+	// supervisor. See Counters for totals.
 	Restarts int     `json:"restarts"`
 	Restart  Restart `json:"restart"`
 	Ready    bool    `json:"ready"` // has called Ready in this incarnation
 	Dynamic  bool    `json:"dynamic,omitempty"`
-	// LastCause is its last end that nobody had asked for, or its last bad stop.
+	// LastCause is its last end that nobody had asked for, or a panic while it stopped.
 	LastCause   *Cause    `json:"last_cause,omitempty"`
 	NextRestart time.Time `json:"next_restart,omitzero"` // in StateBackoff
-	// Strategy and Children of a supervisor, in starting order. Children of one
-	// that is not running are those of its last incarnation.
+	// Strategy and Children of a supervisor, in starting order. Children of one that does not run
+	// are those of its last incarnation, as they were at its end.
 	Strategy *Strategy `json:"strategy,omitempty"`
 	Children []Report  `json:"children,omitempty"`
 }
 
-// Report describes the whole tree as it is now: also before Run, and after it.
-// It does not wait for any child. Each level is exact; levels are asked one after
-// the other.
+// Report describes the whole tree as it is now: also before Run, and after it. It does not wait for
+// any child. Each level is exact. Levels are asked one after the other.
 func (s *Supervisor) Report() Report {
 	s.mu.Lock()
 	l := s.loop
@@ -91,45 +89,24 @@ type snapshot struct {
 	subs   map[int]*loop
 }
 
-type reportMsg struct{ reply chan snapshot }
-
-func (m reportMsg) apply(l *loop)  { m.reply <- l.snapshot() }
-func (m reportMsg) refuse(l *loop) { m.reply <- l.last() }
-
 // report is called from any goroutine: so no loop ever waits for another.
 func (l *loop) report() Report {
-	m := reportMsg{make(chan snapshot, 1)}
-	var s snapshot
-	if l.inbox.post(m) {
-		s = <-m.reply
-	} else {
+	s, ok := ask(l, l.snapshot)
+	if !ok {
 		<-l.over
-		s = l.last()
+		s = l.final
+		s.report.Children = slices.Clone(s.report.Children) // it is handed out more than once
 	}
-	r := s.report
 	for i, sub := range s.subs {
-		r.Children[i].Children = sub.report().Children
+		s.report.Children[i].Children = sub.report().Children
 	}
-	return r
-}
-
-// last is the snapshot of a loop that is over, with who has ended since.
-func (l *loop) last() snapshot {
-	s, i := l.final, 0
-	s.report.Children = slices.Clone(s.report.Children) // it is handed out more than once
-	for c := l.children.head; c != nil; c = c.next {
-		if r := &s.report.Children[i]; r.State == StateStuck && c.done.isSet() {
-			r.State, r.Since = c.state, time.Unix(0, c.since)
-		}
-		i++
-	}
-	return s
+	return s.report
 }
 
 func (l *loop) snapshot() snapshot {
 	s := snapshot{report: Report{
 		Name: l.path, Path: l.path, State: l.state(), Since: l.since,
-		Incarnation: l.incarnation, Ready: l.announce, Strategy: &l.tree.Strategy,
+		Incarnation: l.incarnation, Ready: l.isReady, Strategy: &l.tree.Strategy,
 	}}
 	if l.children.len > 0 {
 		s.report.Children = make([]Report, 0, l.children.len)
@@ -141,22 +118,23 @@ func (l *loop) snapshot() snapshot {
 			State:       c.state,
 			Since:       time.Unix(0, c.since),
 			Incarnation: c.incarnation,
-			Restarts:    c.extra().restarts,
 			Restart:     c.def.Restart,
 			Ready:       c.ready && c.alive(),
 			Dynamic:     c.dynamic,
 		}
-		if last := c.extra().last; last != nil {
-			cause := *last
-			r.LastCause = &cause
+		if f := c.record; f != nil {
+			r.Restarts = f.restarts
+			if f.last != nil {
+				cause := *f.last
+				r.LastCause = &cause
+			}
 		}
 		if c.state == StateBackoff {
-			now := time.Now()
-			r.NextRestart = now.Add(time.Duration(c.due - l.at(now)))
+			r.NextRestart = l.began.Add(time.Duration(c.due))
 		}
 		if t := c.def.Tree; t != nil {
 			r.Strategy = &t.Strategy
-			if run := c.current.Load(); run != nil {
+			if run := c.run; run != nil {
 				if s.subs == nil {
 					s.subs = make(map[int]*loop)
 				}
@@ -179,7 +157,7 @@ func (l *loop) state() State {
 		return StateStopped
 	case l.stopping:
 		return StateStopping
-	case !l.announce:
+	case !l.isReady:
 		return StateStarting
 	}
 	return StateRunning

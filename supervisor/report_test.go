@@ -227,29 +227,6 @@ func TestAllEndsWithItsContextAndWakesForEachEvent(t *testing.T) {
 	})
 }
 
-func TestAReaderThatLeavesAndComesBackHasMissedNothingUntold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{newActor(&j, "a").child()}})
-		sub := r.Subscribe(3)
-		r.mustEnd(t) // root stopping, a stopping, a stopped, root stopped
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		var got []string
-		for range 3 {
-			for e := range sub.All(ctx) {
-				got = append(got, fmt.Sprint(e.Path, " ", e.Type, " ", e.Dropped))
-				break
-			}
-		}
-		want(t, got, "root/a stopping 1", "root/a stopped 0", "root stopped 0")
-		for e := range sub.All(ctx) {
-			t.Errorf("and %v", e)
-		}
-		sub.Close()
-	})
-}
-
 func TestGoroutinesCarryTheirPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var path string
@@ -316,73 +293,32 @@ func TestFailuresAreLoggedAndSuccessIsSilent(t *testing.T) {
 	})
 }
 
-func TestAPanicBeforeItsTurnToStopIsLoggedWithItsStack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		s, err := supervisor.New("root", supervisor.Tree{Children: []supervisor.Child{
-			{Name: "early", Run: func(context.Context) error {
-				time.Sleep(2 * time.Second)
-				panic("ouch")
-			}},
-			{Name: "slow", Run: func(ctx context.Context) error {
-				<-ctx.Done()
-				time.Sleep(4 * time.Second)
-				return nil
-			}},
-		}}, supervisor.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := s.Run(ctx); err != nil {
-			t.Errorf("Run returned %v", err)
-		}
-		if got := out.String(); !strings.Contains(got, "msg=child-failed path=root/early") ||
-			!strings.Contains(got, "TestAPanicBefore") {
-			t.Errorf("logged: %s", got)
-		}
-	})
-}
-
 func TestNewSaysWhatIsWrong(t *testing.T) {
 	run := func(context.Context) error { return nil }
 	nest := func(c ...supervisor.Child) supervisor.Tree {
 		return supervisor.Tree{Children: []supervisor.Child{{Name: "office",
 			Tree: &supervisor.Tree{Children: c}}}}
 	}
-	around := &supervisor.Tree{}
-	around.Children = []supervisor.Child{{Name: "again", Tree: around}}
 	for _, c := range []struct {
 		name string
 		tree supervisor.Tree
 		says string
 	}{
-		{"root", nest(supervisor.Child{Name: "a", Tree: around}),
-			"root/office/a/again: its Tree is one that it is in itself"},
 		{"", supervisor.Tree{}, "root name"},
 		{"a/b", supervisor.Tree{}, "root name"},
 		{"root", supervisor.Tree{Strategy: 7}, "OneForOne, OneForAll or RestForOne"},
 		{"root", supervisor.Tree{Period: -1}, "negative Period"},
-		{"root", supervisor.Tree{AutoShutdown: 4},
-			"Never, AnySignificant, AllSignificant or AllDone"},
-		{"root", nest(supervisor.Child{Name: "a", Run: run, Significant: true,
-			Restart: supervisor.Transient}),
-			"root/office/a is Significant, which means nothing with AutoShutdown never"},
-		{"root", supervisor.Tree{AutoShutdown: supervisor.AllSignificant,
-			Children: []supervisor.Child{{Name: "a", Run: run, Significant: true}}},
-			"root/a is Significant and Permanent"},
 		{"root", nest(supervisor.Child{Run: run}), "root/office has no name"},
 		{"root", nest(supervisor.Child{Name: "a/b", Run: run}), "must not hold '/'"},
-		{"root", nest(supervisor.Child{Name: "a"}), "root/office/a has nothing to run"},
+		{"root", nest(supervisor.Child{Name: "a"}), "root/office/a: set one of Child.Run and Child.Tree"},
 		{"root", nest(supervisor.Child{Name: "a", Run: run, Tree: &supervisor.Tree{}}),
-			"both Run and Tree"},
+			"set one of Child.Run and Child.Tree"},
 		{"root", nest(supervisor.Child{Name: "a", Run: run, Restart: 9}),
 			"Permanent, Transient or Temporary"},
 		{"root", nest(supervisor.Child{Name: "a", Run: run, StopTimeout: -1}),
-			"negative StopTimeout"},
+			"negative StopTimeout or HealthyAfter"},
 		{"root", nest(supervisor.Child{Name: "a", Run: run, HealthyAfter: -1}),
-			"negative HealthyAfter"},
+			"negative StopTimeout or HealthyAfter"},
 		{"root", nest(supervisor.Child{Name: "a", Run: run}, supervisor.Child{Name: "a", Run: run}),
 			"root/office/a: supervisor: a child of this name exists"},
 	} {
@@ -406,25 +342,5 @@ func TestRunTwiceAtATimeIsRefused(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		r.mustEnd(t)
-	})
-}
-
-func TestLaterChangesToTheCallersTreeDoNotReachIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		inner := &supervisor.Tree{Children: []supervisor.Child{newActor(&j, "a").child()}}
-		tree := supervisor.Tree{Children: []supervisor.Child{{Name: "office", Tree: inner}}}
-		s, err := supervisor.New("root", tree, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		inner.Children[0].Run = nil
-		tree.Children[0].Tree = nil
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := s.Run(ctx); err != nil {
-			t.Error(err)
-		}
-		want(t, j.take(), "+a", "-a")
 	})
 }

@@ -217,27 +217,6 @@ func TestAnotherFailureDuringAGroupRestartIsPartOfIt(t *testing.T) {
 	})
 }
 
-func TestATransientChildThatIsDoneRunsAgainWithItsGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		once := func(name string, restart supervisor.Restart) supervisor.Child {
-			return supervisor.Child{Name: name, Gate: true, Restart: restart,
-				Run: func(context.Context) error { j.add(name); return nil }}
-		}
-		a := newActor(&j, "a")
-		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll, Children: []supervisor.Child{
-			once("transient", supervisor.Transient), once("temporary", supervisor.Temporary),
-			a.child(),
-		}})
-		want(t, j.take(), "transient", "temporary", "+a")
-		a.now(boom)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		want(t, j.take(), "-a", "transient", "+a")
-		r.mustEnd(t)
-	})
-}
-
 func TestBackoffGrowsAndAHealthyRunResetsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal

@@ -13,14 +13,12 @@ import (
 type Stuck struct {
 	Path   string
 	Waited time.Duration // since it was asked to stop
-	// Stack of the child's goroutines, of those that it started as well: those
-	// that carry its pprof label. In the format of runtime/pprof's goroutine
-	// profile with debug=1.
+	// Stack of the child's goroutines, and of those that it started: those that carry its pprof
+	// label. The format is that of runtime/pprof's goroutine profile with debug=1.
 	Stack string
 }
 
-// StuckError names the children that were abandoned: Go cannot end a
-// goroutine, so they are still running.
+// StuckError names the children that were abandoned. Go cannot end a goroutine, so they still run.
 type StuckError struct {
 	Children []Stuck
 }
@@ -32,10 +30,8 @@ func (e *StuckError) Error() string {
 		fmt.Fprintf(&b, " %s (for %v);", s.Path, s.Waited)
 	}
 	if len(e.Children) > 0 {
-		fmt.Fprintf(&b,
-			" make it return when its context ends, or give it a longer StopTimeout; stack "+
-				"of %s:\n%s",
-			e.Children[0].Path, e.Children[0].Stack)
+		fmt.Fprintf(&b, " make it return when its context ends, or give it a longer StopTimeout; "+
+			"stack of %s:\n%s", e.Children[0].Path, e.Children[0].Stack)
 	}
 	return b.String()
 }
@@ -43,14 +39,31 @@ func (e *StuckError) Error() string {
 func stuckError(runs []*run) *StuckError {
 	e := &StuckError{}
 	for _, r := range runs {
-		if r.stuck != nil {
-			e.Children = append(e.Children, *r.stuck)
-		}
+		e.Children = append(e.Children, *r.stuck)
 	}
 	return e
 }
 
-// lingering filters out those that have ended meanwhile.
+// bothErrors is errors.Join in an order of its own. errors.As must find the StuckError that names
+// all, before one that is among the causes of the first error.
+type bothErrors struct {
+	first error
+	stuck *StuckError
+}
+
+func (e *bothErrors) Error() string   { return e.first.Error() + "\n" + e.stuck.Error() }
+func (e *bothErrors) Unwrap() []error { return []error{e.stuck, e.first} }
+
+// Format prints with %+v the escalation's whole history.
+func (e *bothErrors) Format(f fmt.State, verb rune) {
+	format := "%v\n%v"
+	if verb == 'v' && f.Flag('+') {
+		format = "%+v\n%v"
+	}
+	fmt.Fprintf(f, format, e.first, e.stuck)
+}
+
+// lingering filters out the runs that have ended meanwhile.
 func lingering(runs []*run) []*run {
 	var left []*run
 	for _, r := range runs {
@@ -61,86 +74,38 @@ func lingering(runs []*run) []*run {
 	return left
 }
 
-// abandoned is what lingers of a child: itself, or what is inside.
-func (c *child) abandoned() []*run {
-	if c.extra().leftovers != nil {
-		return c.extra().leftovers
-	}
-	return []*run{c.current.Load()}
-}
-
-// stuck names what lingers of a child and runs: nil when all of that has ended. endedLate is called
-// at once then, which answers those who wait and lets the child be started.
-func (c *child) stuck() error {
-	if left := lingering(c.abandoned()); len(left) > 0 {
-		return stuckError(left)
-	}
-	return nil
-}
-
-// ran is for how long the run has run by then.
-func (r *run) ran(now time.Time) time.Duration {
-	return time.Duration(r.c.l.at(now) - r.started)
-}
-
-// ask notes when the run was asked to stop.
-func (r *run) ask(now time.Time) { r.asked.Store(int64(r.c.l.at(now)) + 1) }
-
-func (r *run) waited(now time.Time) time.Duration {
-	if asked := r.asked.Load(); asked != 0 {
-		return time.Duration(r.c.l.at(now) - moment(asked-1))
-	}
-	return 0
-}
-
 const noStack = "no goroutine carries its label: it ended just now, or replaced its pprof labels\n"
 
-// stacksOf finds the stacks of runs, with those inside of them, by their labels.
-// It takes one profile for all: see BenchmarkNameStuck for what that costs, and naming.
-func stacksOf(ids []string) map[string]string {
-	if len(ids) == 0 {
-		return nil
-	}
+// stacksOf finds the stacks of runs by their labels. A label is that of the run or of what runs
+// inside of it. It takes one profile for all runs: see BenchmarkNameStuck for the cost.
+func stacksOf(runs []*run) map[*run]string {
 	var buf bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&buf, 1); err != nil {
-		return nil
-	}
-	found := make(map[string]*strings.Builder, len(ids))
-	for _, id := range ids {
-		found[id] = &strings.Builder{}
+	_ = pprof.Lookup("goroutine").WriteTo(&buf, 1) // a buffer takes everything
+	found := make(map[string]string, len(runs))
+	for _, r := range runs {
+		found[r.c.id()] = ""
 	}
 	// Blocks are separated by empty lines, each with its "# labels: {…}" line.
 	for block := range strings.SplitSeq(buf.String(), "\n\n") {
-		id := labelOf(block)
-		for id != "" {
-			if b := found[id]; b != nil {
-				b.WriteString(block)
-				b.WriteString("\n")
+		for id := labelOf(block); id != ""; id = id[:max(strings.LastIndexByte(id, '.'), 0)] {
+			if stack, ok := found[id]; ok {
+				found[id] = stack + block + "\n"
 			}
-			dot := strings.LastIndexByte(id, '.')
-			id = id[:max(dot, 0)]
 		}
 	}
-	stacks := make(map[string]string, len(ids))
-	for id, b := range found {
-		stacks[id] = b.String()
-		if b.Len() == 0 {
-			stacks[id] = noStack
+	stacks := make(map[*run]string, len(runs))
+	for _, r := range runs {
+		if stacks[r] = found[r.c.id()]; stacks[r] == "" {
+			stacks[r] = noStack
 		}
 	}
 	return stacks
 }
 
 func labelOf(block string) string {
-	_, labels, ok := strings.Cut(block, "\n# labels: {")
-	if !ok {
-		return ""
-	}
+	_, labels, _ := strings.Cut(block, "\n# labels: {")
 	labels, _, _ = strings.Cut(labels, "\n")
-	_, id, ok := strings.Cut(labels, strconv.Quote(labelRun)+":\"")
-	if !ok {
-		return ""
-	}
+	_, id, _ := strings.Cut(labels, strconv.Quote(labelRun)+":\"")
 	id, _, _ = strings.Cut(id, `"`)
 	return id
 }

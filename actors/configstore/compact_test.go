@@ -1,34 +1,48 @@
 package configstore
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/wal"
 )
 
 // A log that is made anew holds refused writes that are not in the file yet, and what a write that
 // waits is based on. The former must not have the latter forgotten.
 func TestACompactLogKeepsWhatAWriteIsBasedOnBesideARefusedOne(t *testing.T) {
-	l, r := newJobQueue(9, 1<<20), &refusals{}
+	empty := func() *outboxState {
+		return &outboxState{queue: newQueue(9, 1<<20),
+			first: record{Version: recordVersion, ID: "x", Service: "demo"}}
+	}
+	b := empty()
 	write := func(key string, after uint64) *job {
-		j := &job{seq: l.next, taken: time.Now(), logged: true,
+		j := &job{number: b.queue.next, taken: time.Now(), logged: true,
 			ops: []Op{{key: key, value: []byte("v"), after: after}}}
-		l.push(j)
+		b.queue.push(j)
 		return j
 	}
 	refused, earlier := write("refused", 0), write("k", 0)
-	write("k", earlier.seq)
-	l.finish(refused.seq, nil)
-	r.unsaved = append(r.unsaved, unsavedRefusal{job: refused, why: "another came first"})
-	l.finish(earlier.seq, map[string]uint64{"k": 77})
-	replayed, unsaved := newJobQueue(9, 1<<20), &refusals{}
-	if _, err := replayLog(compactLog(firstRecord("m1", "demo"), l, r), "demo", replayed,
-		unsaved); err != nil {
+	write("k", earlier.number)
+	refused.refused = "another came first"
+	b.queue.finish(earlier, map[string]uint64{"k": 77}, 0)
+	dir := t.TempDir()
+	log, _, err := wal.Open(dir, wal.Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if len(unsaved.unsaved) != 1 {
-		t.Errorf("%d refused writes, not 1", len(unsaved.unsaved))
+	defer log.Close()
+	replayed := empty()
+	replayed.wal, replayed.conflicts = log, filepath.Join(dir, "conflicts")
+	replayed.sync = (*os.File).Sync
+	if err := replayed.replay(b.compact(), "demo"); err != nil {
+		t.Fatal(err)
 	}
-	if j := replayed.head(); j == nil || j.ops[0].base != 77 || j.ops[0].baseRefused {
+	if replayed.refused != 1 {
+		t.Errorf("%d refused writes, not 1", replayed.refused)
+	}
+	if j := replayed.queue.head(""); j == nil || j.ops[0].base != 77 || j.ops[0].lost {
 		t.Errorf("the write that waits: %+v", j)
 	}
 }

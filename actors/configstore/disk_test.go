@@ -4,11 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -163,194 +161,45 @@ func TestALogIsTheSameWhenItsProcessHasChangedToAnotherDirectory(t *testing.T) {
 	})
 }
 
-func TestALoggedWriteSurvivesTheRemovalOfTheLogsDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "log")
-	run(t, func(t *testing.T, r *rig) {
-		s := r.start(logged(dir)).ready()
-		s.put("k1", "0")
-		s.net.Cut(errors.New("cut off"))
-		if _, err := s.Put(r.ctx(time.Second), "k1", []byte("1")); !errors.Is(err,
-			configstore.ErrPending) {
-			t.Fatal(err)
-		}
-		must(t, os.RemoveAll(dir))
-		if _, err := s.Put(r.ctx(time.Second), "k2", []byte("2")); !errors.Is(err,
-			configstore.ErrPending) {
-			t.Fatal(err)
-		}
-		s.kill()
-		next := r.start(logged(dir)).ready()
-		r.await("it is through", time.Minute, func() bool {
-			q := next.Queue().Get()
-			return q.Ready && q.Waiting == 0
-		})
-		r.expect("k1 and k2", r.raw("config_data/k1")+r.raw("config_data/k2"), "12")
-	})
-}
-
-func TestAWriteIsNotSaidToBeLoggedWhenItsLogIsGone(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "log")
-	run(t, func(t *testing.T, r *rig) {
-		s := r.start(logged(dir)).ready()
-		s.net.Cut(errors.New("cut off"))
-		ctx := r.ctx(10 * time.Second)
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Put(ctx, "k", []byte("1"))
-			done <- err
-		}()
-		time.Sleep(time.Second)
-		must(t, os.RemoveAll(dir))
-		// Where the log was, there is something that is not a directory: nothing can be logged
-		// there.
-		must(t, os.WriteFile(dir, nil, 0o600))
-		if err := <-done; errors.Is(err, configstore.ErrPending) ||
-			!errors.Is(err, configstore.ErrLog) {
-			t.Errorf("it was logged before the log was removed, and the caller hears %v", err)
-		}
-		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); errors.Is(err,
-			configstore.ErrPending) || !errors.Is(err, configstore.ErrLog) {
-			t.Errorf("it cannot be logged, and the caller hears %v", err)
-		}
-	})
-}
-
-// conflicted has a write that is in the log refused when nobody waits for it any more.
-func (r *rig) conflicted(s *host, value string) {
-	r.t.Helper()
-	s.net.Cut(errors.New("cut off"))
-	if _, err := s.Put(r.ctx(time.Second), "k", []byte(value)); !errors.Is(err,
-		configstore.ErrPending) {
-		r.t.Fatal(err)
-	}
-	r.stranger("config_data/k", "theirs instead of "+value)
-	s.net.Cut(nil)
-	r.await("it is refused", time.Minute, func() bool {
-		q := s.Queue().Get()
-		return q.Ready && q.Waiting == 0
-	})
-}
-
-// unkept is how many refused writes are said not to be in the file, and why if there are any.
-func (h *host) unkept() int {
-	h.rig.t.Helper()
-	q := h.Queue().Get()
-	h.rig.expect(fmt.Sprintf("of %d there is a reason", q.Unkept), q.UnkeptErr != nil, q.Unkept > 0)
-	return q.Unkept
-}
-
+// A refused write waits in the log, and those behind it wait with it, until the disk takes it.
 func TestARefusedWriteIsKeptInTheLogUntilItIsInTheFile(t *testing.T) {
 	dir := t.TempDir()
 	conflicts := filepath.Join(dir, "conflicts")
-	kept := func() string {
-		b, err := os.ReadFile(conflicts)
-		if err != nil {
-			return err.Error()
-		}
-		return string(b)
-	}
 	run(t, func(t *testing.T, r *rig) {
-		if err := os.Mkdir(conflicts, 0o700); err != nil { // as good as a full disk
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(conflicts, 0o700)) // as good as a full disk
 		s := r.start(logged(dir)).ready()
 		s.put("k", "0")
-		r.conflicted(s, "1")
-		r.expect("refused", s.Queue().Get().Refused, 1)
-		r.expect("not in the file", s.unkept(), 1)
-		s.put("other", "1") // the marker is past it
+		s.net.Cut(errors.New("cut off"))
+		if _, err := s.Put(r.ctx(time.Second), "k", []byte("1")); !errors.Is(err,
+			configstore.ErrPending) {
+			t.Fatal(err)
+		}
+		r.stranger("config_data/k", "theirs")
+		s.net.Cut(nil)
+		time.Sleep(time.Minute)
+		r.expect("waiting", s.Queue().Get().Waiting, 1)
 		s.kill()
-
-		s = r.start(logged(dir)).ready()
-		s.put("other", "2")
-		r.conflicted(s, "2")
-		r.expect("not in the file, of both processes", s.unkept(), 2)
+		s = r.start(logged(dir))
+		<-s.done
+		if !errors.Is(s.err, configstore.ErrLog) {
+			t.Errorf("the next process: %v", s.err)
+		}
 		must(t, os.Remove(conflicts))
 		// by a machine that died
 		must(t, os.WriteFile(conflicts, []byte(`{"torn":`), 0o600))
-		time.Sleep(time.Minute)
-		r.expect("not in the file that can be written to", s.unkept(), 0)
-		for _, value := range []string{"1", "2"} {
-			if n := strings.Count(kept(),
-				base64.StdEncoding.EncodeToString([]byte(value))); n != 1 {
-				t.Errorf("value %s is kept %d times: %s", value, n, kept())
-			}
-			r.expect("writes of what was refused", r.times("k="+value), 0)
-		}
-		for i, line := range strings.Split(strings.TrimSpace(kept()), "\n") {
-			if i > 0 && !json.Valid([]byte(line)) {
-				t.Errorf("line %d does not parse: %s", i+1, line)
-			}
-		}
-		s.kill()
-		was := kept()
-		s = r.start(logged(dir)).ready()
-		s.put("k", "3")
-		time.Sleep(time.Minute)
-		r.expect("the file, when all is kept", kept(), was)
-	})
-}
-
-// A file that was fsynced is lost with its name, if the machine dies. So is one that is begun anew,
-// because somebody has moved it away.
-func TestTheNameOfTheFileOfRefusedWritesIsOnTheDiskAsWell(t *testing.T) {
-	dir := t.TempDir()
-	run(t, func(t *testing.T, r *rig) {
-		var synced []string
-		s := r.start(logged(dir), configstore.WithSync(func(f *os.File) error {
-			synced = append(synced, f.Name())
-			return f.Sync()
-		})).ready()
-		s.put("k", "0")
 		for range 2 {
-			synced = nil
-			r.conflicted(s, "1")
-			conflicts := filepath.Join(dir, "conflicts")
-			at := slices.Index(synced, conflicts)
-			if at < 0 || !slices.Contains(synced[at:], dir) {
-				t.Errorf("the directory is not synced after the file: %v", synced)
+			s = r.start(logged(dir)).ready()
+			s.put("other", "1")
+			s.kill()
+			kept, err := os.ReadFile(conflicts)
+			must(t, err)
+			lines := strings.Split(strings.TrimSpace(string(kept)), "\n")
+			if len(lines) != 2 || !json.Valid([]byte(lines[1])) || !strings.Contains(lines[1],
+				base64.StdEncoding.EncodeToString([]byte("1"))) {
+				t.Errorf("the file has %s", kept)
 			}
-			s.put("k", "2")
-			must(t, os.Rename(conflicts, filepath.Join(t.TempDir(), "conflicts")))
 		}
-	})
-}
-
-// What is in a file that was moved away, or that others may replace, counts as lost.
-func TestARefusedWriteIsKeptInTheFileThatItsPathLeadsTo(t *testing.T) {
-	dir, away := t.TempDir(), t.TempDir()
-	conflicts := filepath.Join(dir, "conflicts")
-	run(t, func(t *testing.T, r *rig) {
-		var moved atomic.Bool
-		s := r.start(logged(dir), configstore.WithSync(func(f *os.File) error {
-			err := f.Sync()
-			if f.Name() == conflicts && moved.CompareAndSwap(false, true) {
-				err = errors.Join(err, os.Rename(conflicts, filepath.Join(away, "conflicts")))
-			}
-			return err
-		})).ready()
-		s.put("k", "0")
-		r.conflicted(s, "1")
-		r.expect("it was moved away", moved.Load(), true)
-		kept := func() string {
-			b, _ := os.ReadFile(conflicts)
-			return string(b)
-		}
-		time.Sleep(time.Minute)
-		value := func(v string) string { return base64.StdEncoding.EncodeToString([]byte(v)) }
-		if !strings.Contains(kept(), value("1")) {
-			t.Errorf("the file has %q", kept())
-		}
-		must(t, os.Remove(conflicts))
-		must(t, os.Chmod(dir, 0o777))
-		r.conflicted(s, "2")
-		time.Sleep(time.Minute)
-		r.expect("in a directory that others may write to", kept(), "")
-		must(t, os.Chmod(dir, 0o700))
-		time.Sleep(time.Minute)
-		if !strings.Contains(kept(), value("2")) {
-			t.Errorf("the file has %q", kept())
-		}
+		r.expect("writes of what was refused", r.times("k=1"), 0)
 	})
 }
 

@@ -20,8 +20,6 @@ var (
 	// ErrPending is returned when the caller's context ended and the write is in the log: it will
 	// be written when Consul answers, or reported as refused: see [Queue].
 	ErrPending = errors.New("logged, and not yet in Consul")
-	// ErrTaken is returned when another process writes under this store's name, or with its log.
-	ErrTaken = errors.New("another process writes here")
 	// ErrNoBackend is returned by every call of a store without a backend.
 	ErrNoBackend = errors.New(`there is no config store: set the backend to "consul" ` +
 		"(coordd run --backend consul, BACKEND=consul, actors.Config.Backend)")
@@ -31,7 +29,7 @@ var (
 	// was applied is not known, unless it is ErrPending as well.
 	ErrStopped = errors.New("the config store has stopped")
 	// ErrLog ends [Store.Run] when the log cannot be opened; nothing was begun. It is returned for
-	// a write that the disk refused, or whose log was removed: the text says what became of it.
+	// a write that the disk refused.
 	ErrLog = errors.New("config log")
 	// ErrUncertain is returned, with ErrLog, when the disk failed over the write and may hold it or
 	// not: if it does, the write is sent when the log is opened again.
@@ -43,7 +41,8 @@ var (
 	ErrTooLarge error = tooLarge{}
 	// ErrDenied is returned when the token lacks a permission; the text names it.
 	ErrDenied = store.ErrDenied
-	// ErrUnreachable is returned, with the context's error, when Consul gave no answer in time.
+	// ErrUnreachable is returned, with the context's error, when Consul gave no answer in time; and
+	// for a write of which nobody can tell whether it was applied.
 	ErrUnreachable = store.ErrUnreachable
 )
 

@@ -110,89 +110,11 @@ func TestAWriteThatWasAppliedWhenItsProcessDiedIsNotAppliedAgain(t *testing.T) {
 	})
 }
 
-// Sealing a denied write may take long. Its caller has left by then, and counts on the log. The
-// marker is denied as well, so there is no limit.
-func TestALoggedWriteThatIsDeniedWithTheMarkerIsTriedUntilItIsGranted(t *testing.T) {
-	type odd = transport.Func
-	for _, c := range []struct {
-		what  string
-		tries func(*transport.Wire) []odd
-	}{
-		{"lost, then denied", func(*transport.Wire) []odd { return []odd{unanswered, denied} }},
-		{"late, then denied", func(n *transport.Wire) []odd {
-			return []odd{n.Late(20 * time.Second), denied}
-		}},
-		{"denied at once", func(*transport.Wire) []odd { return []odd{denied} }},
-	} {
-		dir := t.TempDir()
-		run(t, func(t *testing.T, r *rig) {
-			s := r.start(logged(dir)).ready()
-			s.put("other", "1")
-			begin := time.Now()
-			tries := c.tries(s.net)
-			for len(tries) < 60 {
-				tries = append(tries, func(req *http.Request) (*http.Response, error) {
-					switch since := time.Since(begin); {
-					case since < 15*time.Second:
-						return unanswered(req)
-					case since < time.Minute:
-						return denied(req)
-					}
-					return s.net.To().RoundTrip(req)
-				})
-			}
-			for i, try := range tries {
-				s.net.Next(i+1, try)
-			}
-			if _, err := s.Put(r.ctx(10*time.Second), "k", []byte("1")); !errors.Is(err,
-				configstore.ErrPending) {
-				t.Errorf("%s: the caller leaves after 10 s and hears: %v", c.what, err)
-			}
-			r.await("nothing waits", 5*time.Minute, func() bool {
-				return s.Queue().Get().Waiting == 0
-			})
-			r.expect(c.what+": k", r.raw("config_data/k"), "1")
-			r.expect(c.what+": writes", r.times("k=1"), 1)
-			r.expect(c.what+": refused", s.Queue().Get().Refused, 0)
-		})
-	}
-}
-
 var (
-	unanswered = transport.Fail(transport.ErrReset)
 	// no connection comes about: the request cannot have arrived
 	unsent = transport.Fail(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
 	denied = transport.Always(http.StatusForbidden, "Permission denied")
 )
-
-func TestTwoProcessesUnderOneNameAreRefused(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		one := func(c *configstore.Config) { c.Owner = "one" }
-		a := r.start(one).ready()
-		a.put("k", "a")
-		b := r.start(one) // it can see that a lives
-		if _, err := b.Put(r.ctx(10*time.Second), "k", []byte("b")); !errors.Is(err,
-			configstore.ErrTaken) {
-			t.Errorf("the second of two: %v", err)
-		}
-		r.expect("reads work", b.get("k"), "a")
-		a.put("k", "a2")
-		a.stop()
-		r.await("the second may", 10*time.Second, func() bool { return b.Queue().Get().Err == nil })
-		b.put("k", "b")
-		// One on another host cannot see it, and takes over: then the first is refused.
-		c := r.start(one, func(c *configstore.Config) {
-			c.Liveness = func(p configProcess) configLiveness { return configUnknown }
-		}).ready()
-		c.put("k", "c")
-		if _, err := b.Put(r.ctx(10*time.Second), "k", []byte("b2")); !errors.Is(err,
-			configstore.ErrTaken) {
-			t.Errorf("the one that was taken over: %v", err)
-		}
-		c.put("k", "c2")
-		r.expect("k", r.raw("config_data/k"), "c2")
-	})
-}
 
 func TestALogIsOneProcessesAndOneServices(t *testing.T) {
 	dir := t.TempDir()
@@ -212,30 +134,36 @@ func TestALogIsOneProcessesAndOneServices(t *testing.T) {
 	})
 }
 
-func TestAMarkerThatAStrangerTouchesCostsNothing(t *testing.T) {
+// The names under the sequence key no longer reach back to the write.
+func TestALoggedWriteOfWhichNobodyCanTellIsKeptAndNamed(t *testing.T) {
+	dir := t.TempDir()
 	run(t, func(t *testing.T, r *rig) {
-		s := r.start().ready()
-		s.put("k", "1")
-		r.strangerDeletes("config_log/m1")
-		s.put("k", "2")
-		r.stranger("config_log/m1", "garbage")
-		s.put("k", "3")
-		s.put("k", "4")
-		r.expect("writes", fmt.Sprint(r.times("k=1"), r.times("k=2"), r.times("k=3"),
-			r.times("k=4")), "1 1 1 1")
-		s.stop()
-		r.stranger("config_log/m1", "garbage")
-		next := r.start(func(c *configstore.Config) { c.Owner = "m1" }).ready()
-		next.put("k", "5")
-	})
-}
-
-func TestACleanStopLeavesNoMarkerBehind(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		s := r.start().ready()
-		s.put("k", "1")
-		r.expect("there is one while it runs", r.raw("config_log/m1") != "-", true)
-		s.stop()
-		r.expect("the marker", r.raw("config_log/m1"), "-")
+		s := r.start(logged(dir)).ready()
+		s.put("other", "1")
+		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
+			defer s.net.Cut(errors.New("killed"))
+			return s.net.Lose(req)
+		})
+		for _, value := range []string{"first", "second"} {
+			if _, err := s.Put(r.ctx(time.Second), value, []byte(value)); !errors.Is(err,
+				configstore.ErrPending) {
+				t.Fatal(err)
+			}
+		}
+		s.kill()
+		r.strangerDeletes("config_data/first")
+		keys, _, err := r.consul.Client().KV().Keys("service/demo/sequence/config/", "", nil)
+		must(t, err)
+		for _, key := range keys {
+			r.stranger(strings.TrimPrefix(key, "service/demo/"), strings.Repeat("ABCDEFGH ", 128))
+		}
+		next := r.start(logged(dir)).ready()
+		next.settled()
+		r.expect("writes", fmt.Sprint(r.times("first=first"), r.times("second=second")), "1 1")
+		q := next.Queue().Get()
+		if q.Refused != 1 || !strings.Contains(q.Conflicts[0].Error, "may have been applied") ||
+			q.Conflicts[0].Keys[0] != "first" {
+			t.Errorf("reported: %+v", q)
+		}
 	})
 }

@@ -9,15 +9,15 @@ import (
 
 // Op is one part of a transaction: see [Set], [SetAt], [Remove], [RemoveAt] and [Expect].
 type Op struct {
-	key         string
-	value       []byte
-	verb        verb
-	guard       bool   // the key must be at index
-	index       uint64 // 0: it must not exist
-	flags       uint64 // of a set: kept as they are in Consul
-	base        uint64 // the key's index when the write was taken in
-	after       uint64 // the number of an earlier write that it is based on instead; 0: none
-	baseRefused bool   // that earlier write was refused, so this one is refused as well
+	key   string
+	value []byte
+	verb  verb
+	guard bool   // the key must be at index
+	index uint64 // 0: it must not exist
+	flags uint64 // of a set: kept as they are in Consul
+	base  uint64 // the key's index when the write was taken in
+	after uint64 // the number of an earlier write that it is based on instead; 0: none
+	lost  bool   // that earlier write was not applied, so there is nothing to be based on
 }
 
 type verb uint8
@@ -76,10 +76,7 @@ func (o Op) check() error {
 
 // Check reports what is wrong with a transaction whatever Consul holds, as [ErrInvalid]. Every
 // write is checked so before anything is done.
-func Check(ops ...Op) error { return checkOps(ops) }
-
-// checkOps refuses what could never be written.
-func checkOps(ops []Op) error {
+func Check(ops ...Op) error {
 	if len(ops) == 0 {
 		return fmt.Errorf("%w: there is no operation in the transaction", ErrInvalid)
 	}
@@ -104,16 +101,16 @@ func checkOps(ops []Op) error {
 	if !writes {
 		return fmt.Errorf("%w: nothing in the transaction writes", ErrInvalid)
 	}
-	if size > store.MaxBodyBytes-markerBytes {
+	if size > store.MaxBodyBytes-sequenceBytes {
 		return fmt.Errorf("%w: the transaction has %d bytes with its values in base64, and at "+
 			"most %d go into one: split it",
-			ErrTooLarge, size, store.MaxBodyBytes-markerBytes)
+			ErrTooLarge, size, store.MaxBodyBytes-sequenceBytes)
 	}
 	return nil
 }
 
-// markerBytes is an upper bound of what the marker takes in a transaction.
-const markerBytes = 1500
+// sequenceBytes is an upper bound of what the sequence key takes, for a service of any name.
+const sequenceBytes = store.SequenceBytes + 6*protocol.MaxIDBytes + 40
 
 // sent is the most that an operation takes in a transaction, for a service's name of any length.
 func (o Op) sent() int {

@@ -13,9 +13,8 @@ import (
 // anew.
 type pulse struct{ *shared }
 
-// behind is how long the watch may stay behind the pulse. Three times the length of the last
-// reading come on top: without that a slow reading would be broken off again and again.
-const behind = 3 * time.Second
+// behind is how long the watch may stay behind the pulse: a reading that takes longer is broken off.
+const behind = 30 * time.Second
 
 func (a *pulse) run(ctx context.Context) error {
 	if _, err := a.data.Reader().Wait(ctx, Snapshot.Loaded); err != nil {
@@ -32,7 +31,7 @@ func (a *pulse) run(ctx context.Context) error {
 			return err
 		}
 		if a.matches(ctx, index) {
-			a.confirm(sent)
+			a.confirmedAt.Set(sent)
 		} else {
 			a.polls.Renew()
 		}
@@ -49,7 +48,7 @@ func (a *pulse) matches(ctx context.Context, index uint64) bool {
 		again, err := a.store.PrefixIndex(ctx, a.keys.ConfigData())
 		return err == nil && a.data.Get().index <= again
 	}
-	own, cancel := context.WithTimeout(ctx, behind+3*time.Duration(a.readTime.Load()))
+	own, cancel := context.WithTimeout(ctx, behind)
 	defer cancel()
 	_, err := a.data.Reader().Wait(own, func(s Snapshot) bool { return s.index >= index })
 	return err == nil

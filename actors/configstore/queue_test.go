@@ -47,19 +47,6 @@ func TestARequestThatArrivesLateIsRefused(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		r.expect("written", r.times("k=first"), 1)
 		r.expect("k, created by a late request after it was deleted", r.raw("config_data/k"), "-")
-
-		// A late request of a process that is no more.
-		s.net.Next(1, s.net.Late(time.Minute))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		if _, err := s.Put(ctx, "late", []byte("v")); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
-		}
-		s.kill()
-		next := r.start(func(c *configstore.Config) { c.Owner = "m1" }).ready()
-		next.put("other", "x")
-		time.Sleep(2 * time.Minute)
-		r.expect("late", r.raw("config_data/late"), "-")
 	})
 }
 

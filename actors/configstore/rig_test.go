@@ -13,7 +13,6 @@ import (
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/devconsul"
-	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
@@ -35,13 +34,11 @@ type rig struct {
 // host is one process with a store.
 type host struct {
 	*configstore.Store
-	rig     *rig
-	net     *transport.Wire
-	process protocol.Process
-	cancel  context.CancelFunc
-	done    chan struct{}
-	err     error
-	dead    bool
+	rig    *rig
+	net    *transport.Wire
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
 }
 
 func run(t *testing.T, f func(t *testing.T, r *rig)) {
@@ -116,11 +113,8 @@ func (r *rig) prepare(options ...func(*configstore.Config)) *host {
 	n := len(r.stores) + 1
 	h := &host{rig: r, net: transport.NewWire(r.consul.RoundTripper()),
 		done: make(chan struct{})}
-	h.process = protocol.Process{Instance: fmt.Sprintf("i%d", n), Host: "host.test", BootID: "b",
-		PIDNamespace: "1", PID: n, StartTime: 1}
 	c := configstore.Config{Service: "demo", Client: devconsul.ClientOver(h.net),
-		Owner:  fmt.Sprintf("m%d", n),
-		Logger: r.log.With("n", n), Process: &h.process, Liveness: r.liveness}
+		Logger: r.log.With("n", n)}
 	for _, o := range options {
 		o(&c)
 	}
@@ -143,27 +137,10 @@ func (h *host) run() {
 	}()
 }
 
-func (r *rig) liveness(p protocol.Process) protocol.Liveness {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, h := range r.stores {
-		if h.process == p {
-			if h.dead {
-				return protocol.Dead
-			}
-			return protocol.Alive
-		}
-	}
-	return protocol.Unknown
-}
-
 // stop ends a store cleanly.
 func (h *host) stop() {
 	h.cancel()
 	<-h.done
-	h.rig.mu.Lock()
-	defer h.rig.mu.Unlock()
-	h.dead = true
 }
 
 // kill ends it as kill -9 does: nothing that it sends arrives any more.
@@ -258,21 +235,4 @@ func (r *rig) raw(key string) string {
 		return "-"
 	}
 	return string(p.Value)
-}
-
-type (
-	configProcess  = protocol.Process
-	configLiveness = protocol.Liveness
-)
-
-const (
-	configUnknown = protocol.Unknown
-	configAlive   = protocol.Alive
-)
-
-// forget has the other hosts know nothing of a process any more.
-func (r *rig) forget(h *host) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h.process.Instance = "another"
 }

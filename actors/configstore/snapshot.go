@@ -5,7 +5,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
@@ -25,20 +24,9 @@ type Entry struct {
 // Snapshot is all of the configuration at one moment. It never changes; its values must not be
 // written to. The zero Snapshot is empty and not loaded.
 type Snapshot struct {
-	loaded   bool
-	index    uint64       // of the newest view
-	tree     *iradix.Tree // of *Entry
-	versions *versions    // of what is in tree
-	own      []ownWrite   // writes of this store that the newest view does not show yet
-	ownCount uint64       // number of the newest write of this store
-}
-
-// ownWrite is an acknowledged write of this store.
-type ownWrite struct {
-	number uint64
-	index  uint64 // of the log entry; a view from this index on shows the write
-	key    string
-	entry  *Entry // nil: deleted
+	loaded bool
+	index  uint64
+	tree   *iradix.Tree // of *Entry
 }
 
 // Loaded tells whether it was ever read from Consul.
@@ -96,102 +84,30 @@ func (e *Entry) same(o *Entry) bool {
 		bytes.Equal(e.Value, o.Value)
 }
 
-// watchedView is a view that the watcher has read: all keys, in order.
-type watchedView struct {
-	view store.View
-	// ownBefore is how many own writes were acknowledged before the last whole, consistent read
-	// began. A view from then on shows them, or Consul has lost them.
-	ownBefore uint64
-	readBegan time.Time // when that read began
-	serial    uint64
-	entries   []*Entry
-}
-
-// merge returns the snapshot after a view. It keeps the own writes whose index the view has not
-// reached. After Consul was restored indexes say nothing. Then what was acknowledged before a
-// whole, consistent read began is in that read, or is lost.
-func (s Snapshot) merge(v watchedView) Snapshot {
-	next := Snapshot{loaded: true, index: v.view.Index, ownCount: s.ownCount, tree: s.tree,
-		versions: s.versions}
-	for _, o := range s.own {
-		if o.index > v.view.Index && o.number > v.ownBefore {
-			next.own = append(next.own, o)
-		}
-	}
+// next returns the snapshot after a view, which has all keys in order.
+func (s Snapshot) next(keys protocol.Keys, v store.View) Snapshot {
 	tree := s.tree
 	if tree == nil {
 		tree = iradix.New()
 	}
-	txn := tree.Txn()
-	var gone [][]byte
-	rest := v.entries
-	tree.Root().Walk(func(k []byte, old any) bool {
-		for len(rest) > 0 && rest[0].Key < string(k) {
-			txn.Insert([]byte(rest[0].Key), rest[0])
-			rest = rest[1:]
-		}
-		switch {
-		case len(rest) == 0 || rest[0].Key != string(k):
-			gone = append(gone, k)
-		default:
-			if !rest[0].same(old.(*Entry)) {
-				txn.Insert(k, rest[0])
+	txn, there := tree.Txn(), make(map[string]bool, len(v.Entries))
+	for _, e := range v.Entries {
+		if entry, ok := fromStore(keys, e); ok {
+			there[entry.Key] = true
+			if old := s.find(entry.Key); old == nil || !entry.same(old) {
+				txn.Insert([]byte(entry.Key), entry)
 			}
-			rest = rest[1:]
 		}
-		return false
-	})
-	for _, e := range rest {
-		txn.Insert([]byte(e.Key), e)
 	}
-	for _, k := range gone {
-		txn.Delete(k)
-	}
-	for _, o := range next.own {
-		o.put(txn)
-	}
-	next.hold(txn)
-	return next
-}
-
-// hold takes the tree of a transaction, unless that has changed nothing.
-func (s *Snapshot) hold(txn *iradix.Txn) {
-	if s.tree == nil || s.tree.Root() != txn.Root() {
-		s.tree, s.versions = txn.Commit(), &versions{}
-	}
-}
-
-// ofOneMoment tells whether the snapshot shows what Consul had at one moment. It does not while it
-// has own writes that the newest view does not show: it lacks what others wrote before them.
-func (s Snapshot) ofOneMoment() bool { return len(s.own) == 0 }
-
-func (o ownWrite) put(txn *iradix.Txn) {
-	if o.entry == nil {
-		txn.Delete([]byte(o.key))
-		return
-	}
-	txn.Insert([]byte(o.key), o.entry)
-}
-
-// apply returns the snapshot after writes of one transaction of this store.
-func (s Snapshot) apply(writes []ownWrite) Snapshot {
-	next := s
-	next.own = slices.Clone(s.own)
-	next.ownCount++
-	if !s.loaded {
-		return next // the first read will show them
-	}
-	txn := s.tree.Txn()
-	for _, o := range writes {
-		if o.index <= s.index {
-			continue // the view has the write, or a later one
+	for e := range s.All("") {
+		if !there[e.Key] {
+			txn.Delete([]byte(e.Key))
 		}
-		o.number = next.ownCount
-		next.own = append(next.own, o)
-		o.put(txn)
 	}
-	next.hold(txn)
-	return next
+	if tree.Root() != txn.Root() { // else what was seen before is the same as this
+		tree = txn.Commit()
+	}
+	return Snapshot{loaded: true, index: v.Index, tree: tree}
 }
 
 // Change is what became of one key.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/coordd/coordd/internal/protocol"
@@ -41,14 +40,14 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{shared: newShared(c, s, c.Logger)}, nil
+	return &Store{shared: newShared(c, s)}, nil
 }
 
 // None is a store without a backend: every call returns [ErrNoBackend] at once.
 func None() *Store { return &Store{} }
 
-// Run keeps the store going until ctx ends; then it lets what is under way end, gives the marker up
-// and returns nil. Errors: that the log cannot be opened, or an actor that failed again and again
+// Run keeps the store going until ctx ends; then it lets what is under way end and returns nil.
+// Errors: that the log cannot be opened, or an actor that failed again and again
 // ([supervisor.EscalationError]). Run is called once: [ErrStarted].
 func (s *Store) Run(ctx context.Context) error {
 	if s.shared == nil {
@@ -67,9 +66,7 @@ func (s *Store) Run(ctx context.Context) error {
 }
 
 // Child returns the store as a child of a supervision tree, to be used in place of Run. The child
-// of [None] fails once with [ErrNoBackend], and its tree goes on. By hand it is restarted as a
-// whole ([supervisor.Supervisor.Restart]), and none of its actors alone: beside a new log-opener
-// the others would go on with a log that is closed.
+// of [None] fails once with [ErrNoBackend], and its tree goes on.
 func (s *Store) Child(name string) supervisor.Child {
 	if s.shared == nil {
 		return supervisor.Child{Name: name, Run: s.Run, Restart: supervisor.Temporary}
@@ -99,25 +96,15 @@ func (s *Store) UntilStopped(ctx context.Context) (own context.Context, done fun
 // Enabled tells whether there is a backend.
 func (s *Store) Enabled() bool { return s.shared != nil }
 
-// Data is the cache. While Consul is away it holds what was read last. It shows own writes at once,
-// even before older writes of others: use [Store.Snapshot] to see one moment.
+// Data is the cache. While Consul is away it holds what was read last. It shows a write of this
+// store, as one of others, as soon as the watch brings it.
 func (s *Store) Data() messages.Reader[Snapshot] {
 	return reader(s, func(sh *shared) *messages.State[Snapshot] { return sh.data })
-}
-
-// Load is how far the first reading has come.
-func (s *Store) Load() messages.Reader[Load] {
-	return reader(s, func(sh *shared) *messages.State[Load] { return sh.load })
 }
 
 // Queue is what waits to be written, and what was refused.
 func (s *Store) Queue() messages.Reader[Queue] {
 	return reader(s, func(sh *shared) *messages.State[Queue] { return sh.queue })
-}
-
-// Origin is how this store began: unknown until it has loaded.
-func (s *Store) Origin() messages.Reader[Origin] {
-	return reader(s, func(sh *shared) *messages.State[Origin] { return sh.origin })
 }
 
 func reader[T any](s *Store, of func(*shared) *messages.State[T]) messages.Reader[T] {
@@ -128,13 +115,14 @@ func reader[T any](s *Store, of func(*shared) *messages.State[T]) messages.Reade
 	return of(s.shared).Reader()
 }
 
-// Fresh tells whether the cache may be believed: it was loaded, and Consul's last word is at most
-// MaxAge old.
+// Fresh tells whether the cache may be believed: it was loaded, Consul's last word is at most MaxAge
+// old, and it shows the writes of this store.
 func (s *Store) Fresh() bool {
 	return s.shared != nil && s.shared.data.Get().loaded && s.shared.fresh()
 }
 
-// WaitLoaded waits until the configuration has been read, the log is open and the key root exists.
+// WaitLoaded waits until the configuration has been read, the log is open and the creation of a
+// missing key root was tried.
 // Errors: [ErrUnreachable] with the context's, [ErrNoBackend].
 func (s *Store) WaitLoaded(ctx context.Context) error {
 	if s.shared == nil {
@@ -144,9 +132,7 @@ func (s *Store) WaitLoaded(ctx context.Context) error {
 		return err
 	}
 	return s.shared.sees(ctx, func(ctx context.Context) error {
-		_, err := s.shared.origin.Reader().Wait(ctx, func(o Origin) bool {
-			return o != OriginUnknown
-		})
+		_, err := s.shared.begun.Reader().Wait(ctx, func(begun bool) bool { return begun })
 		return err
 	})
 }
@@ -230,13 +216,16 @@ func (sh *shared) read(ctx context.Context, key string) (Entry, error) {
 	return *out, nil
 }
 
-// Contains tells whether a key exists. Errors as for Get, but for [ErrNotFound].
-func (s *Store) Contains(ctx context.Context, key string) (bool, error) {
-	_, err := s.Get(ctx, key)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
+// Read returns the entry of a key as Consul has it now. It does not use the cache. Errors as for
+// [Store.Get].
+func (s *Store) Read(ctx context.Context, key string) (Entry, error) {
+	if s.shared == nil {
+		return Entry{}, ErrNoBackend
 	}
-	return err == nil, err
+	if err := protocol.CheckConfigKey(key); err != nil {
+		return Entry{}, err
+	}
+	return s.shared.read(ctx, key)
 }
 
 // List returns the entries whose keys begin with prefix, in the order of their keys, all of one
@@ -253,23 +242,23 @@ func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
 	return out, nil
 }
 
-// Cached returns the cache, and whether [Store.Snapshot] would answer from it and ask Consul
-// nothing: it is fresh and shows one moment.
+// Cached returns the cache, and whether it is fresh: then [Store.Snapshot] answers from it and asks
+// Consul nothing.
 func (s *Store) Cached() (Snapshot, bool) {
 	if s.shared == nil {
 		return Snapshot{}, false
 	}
-	cache := s.shared.data.Get()
-	return cache, s.Fresh() && cache.ofOneMoment()
+	return s.shared.data.Get(), s.Fresh()
 }
 
-// Snapshot returns all of the configuration at one moment: the cache while that is fresh and shows
-// one, else what Consul says. Errors as for Get, but for [ErrNotFound].
+// Snapshot returns all of the configuration at one moment: the cache while that is fresh, else what
+// Consul says. Errors as for Get, but for [ErrNotFound].
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	if s.shared == nil {
 		return Snapshot{}, ErrNoBackend
 	}
-	if cache, ok := s.Cached(); ok {
+	cache, ok := s.Cached()
+	if ok {
 		return cache, nil
 	}
 	sh := s.shared
@@ -281,32 +270,21 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	v := watchedView{view: view}
-	for _, e := range view.Entries {
-		if entry, ok := fromStore(sh.keys, e); ok {
-			v.entries = append(v.entries, entry)
-		}
-	}
-	return Snapshot{}.merge(v), nil
+	return Snapshot{}.next(sh.keys, view), nil
 }
 
 // Put writes a key, whatever it holds, and returns when Consul has it, with the key's index.
 //
 // Errors:
 //
-//   - [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: the write is never applied. One that was
-//     denied is, if the token may not write the marker either and is granted both while a copy of
-//     the request is under way.
+//   - [ErrTooLarge], [ErrInvalid], [ErrFull], [ErrDenied]: the write is never applied.
 //   - [ErrConflict]: the write had to wait and another came first; it is never applied.
-//   - [ErrPending], with the context's error: the write is in the log and will be applied, or be
-//     reported as refused: see [Queue].
+//   - [ErrPending], with the context's error or [ErrStopped]: the write is in the log and will be
+//     applied, or be reported as a conflict: see [Queue].
 //   - [ErrLog]: the disk refused the write; it is never applied.
 //   - [ErrLog] with [ErrUncertain]: the disk may hold it; if so, it is sent when the log is opened
 //     again.
-//   - [ErrLog] with the context's error, [ErrTaken] or [ErrStopped]: the log was removed after the
-//     write was logged. It will be applied if the process lives and writes, or if the log can be
-//     made anew when it stops.
-//   - The context's error alone, [ErrTaken], [ErrStopped]: without a log, it may have been applied.
+//   - The context's error alone, [ErrStopped]: without a log, it may have been applied.
 //   - [ErrUnreachable]: it may have been applied, and is not tried again.
 func (s *Store) Put(ctx context.Context, key string, value []byte) (uint64, error) {
 	return s.one(ctx, Set(key, value))
@@ -335,7 +313,7 @@ func (s *Store) one(ctx context.Context, op Op) (uint64, error) {
 	if s.shared == nil {
 		return 0, ErrNoBackend
 	}
-	r, err := s.shared.submit(ctx, submission{ops: []Op{op}})
+	r, err := s.shared.submit(ctx, op)
 	return r.keys[op.key], err
 }
 
@@ -345,7 +323,7 @@ func (s *Store) Txn(ctx context.Context, ops ...Op) (uint64, error) {
 	if s.shared == nil {
 		return 0, ErrNoBackend
 	}
-	r, err := s.shared.submit(ctx, submission{ops: ops})
+	r, err := s.shared.submit(ctx, ops...)
 	return r.index, err
 }
 
@@ -390,69 +368,59 @@ func (s *Store) Update(ctx context.Context, key string, change func(old Entry, f
 	}
 }
 
-// submit checks a write, puts it into the write queue and waits for its outcome.
-func (sh *shared) submit(ctx context.Context, s submission) (receipt, error) {
-	ops := s.ops
+// submit checks a write, puts it into the outbox and waits for what becomes of it.
+func (sh *shared) submit(ctx context.Context, ops ...Op) (receipt, error) {
 	if sh.ReadOnly {
 		return receipt{}, ErrReadOnly
 	}
-	if err := checkOps(ops); err != nil {
+	if err := Check(ops...); err != nil {
 		return receipt{}, err
 	}
 	if err := sh.fits(ops); err != nil {
 		return receipt{}, err
 	}
-	s.ops, s.call = slices.Clone(ops), newPendingCall()
-	for i := range s.ops {
-		s.ops[i].value = bytes.Clone(s.ops[i].value)
+	own := slices.Clone(ops)
+	for i := range own {
+		own[i].value = bytes.Clone(own[i].value)
 	}
 	// Before the first reading it is not known what the write is based on.
 	if err := sh.loaded(ctx); err != nil {
 		return receipt{}, err
 	}
-	t := s.call
 	calling, done := sh.untilStopped(ctx)
 	defer done()
-	r, err := sh.writes.Call(calling, s)
-	if err == nil || calling.Err() == nil || !errors.Is(err, calling.Err()) {
-		return r, err
-	}
-	if !t.settled.CompareAndSwap(false, true) {
-		<-t.answered // the answer came at the same moment
-		return t.receipt, t.err
-	}
-	err = context.Cause(calling)
-	select {
-	case <-t.logged:
-		if gone := sh.openLog.Load().wal.Held(); gone != nil {
-			return r,
-				fmt.Errorf("config key %q: %w: %w: it waits for Consul, and may be lost if "+
-					"this process ends before: %w",
-					ops[0].key, ErrLog, gone, err)
+	c := newCall(calling)
+	logged, err := sh.writes.Call(calling, submission{ops: own, call: c})
+	if err == nil {
+		select {
+		case a := <-c.answer:
+			return a.receipt, a.err
+		case <-calling.Done():
 		}
-		return r,
-			fmt.Errorf("config key %q: %w: it will be written when Consul answers, or be "+
-				"reported as a conflict: %w",
-				ops[0].key, ErrPending, err)
-	default:
-		return r,
-			fmt.Errorf("config key %q: gave up waiting for Consul, which may or may not have "+
-				"taken the write: %w",
-				ops[0].key, err)
 	}
+	if !c.leave() {
+		a := <-c.answer // it came at the same moment
+		return a.receipt, a.err
+	}
+	switch {
+	case err != nil && (calling.Err() == nil || !errors.Is(err, calling.Err())):
+		return receipt{}, err
+	case logged:
+		return receipt{}, fmt.Errorf("config key %q: %w: it will be written when Consul answers, or "+
+			"be reported as a conflict: %w", ops[0].key, ErrPending, context.Cause(calling))
+	}
+	return receipt{}, fmt.Errorf("config key %q: gave up waiting for Consul, which may or may not "+
+		"have taken the write: %w", ops[0].key, context.Cause(calling))
 }
 
 // fits refuses a transaction that is larger than Consul accepts.
 func (sh *shared) fits(ops []Op) error {
-	j := &job{ops: slices.Clone(ops), waited: true}
+	j := &job{ops: slices.Clone(ops)}
 	for i := range j.ops {
 		j.ops[i].base = 1
 	}
-	m := protocol.Marker{By: *sh.Process}
-	txn := []store.Op{store.CAS(sh.keys.ConfigMarker(strings.Repeat("m", protocol.MaxIDBytes+20)),
-		append(m.Encode(), make([]byte, 200)...), 0, 1)}
 	body, _ := sh.txn(j)
-	if err := store.CheckTxn(append(txn, body...)...); err != nil {
+	if err := store.CheckOnce(sh.keys.SequenceOf("config", ""), body...); err != nil {
 		return fmt.Errorf("%w: config key %q (and %d more): %v: split it", ErrTooLarge, ops[0].key,
 			len(ops)-1, err)
 	}

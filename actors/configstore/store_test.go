@@ -20,16 +20,10 @@ func TestAMissingKeyIsAnErrorAndAnEmptyValueIsAValue(t *testing.T) {
 		if _, err := s.Get(t.Context(), "none"); !errors.Is(err, configstore.ErrNotFound) {
 			t.Errorf("a missing key: %v", err)
 		}
-		if ok, err := s.Contains(t.Context(), "none"); ok || err != nil {
-			t.Errorf("contains a missing key: %v, %v", ok, err)
-		}
 		s.put("empty", "")
 		if e, err := s.Get(t.Context(), "empty"); err != nil || e.Value == nil ||
 			len(e.Value) != 0 {
 			t.Errorf("an empty value: %v, %v", e, err)
-		}
-		if ok, err := s.Contains(t.Context(), "empty"); !ok || err != nil {
-			t.Errorf("contains an empty value: %v, %v", ok, err)
 		}
 		other := r.start().ready()
 		r.expect("an empty value, read by another", other.get("empty"), "")
@@ -39,12 +33,10 @@ func TestAMissingKeyIsAnErrorAndAnEmptyValueIsAValue(t *testing.T) {
 func TestTheFirstStartInitialisesAndLaterOnesLoad(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		a := r.start().ready()
-		r.expect("the first", a.Origin().Get(), configstore.Initialised)
 		r.expect("root", r.raw("config_data/root") != "-", true)
 		a.put("k", "v")
 		a.stop()
 		b := r.start().ready()
-		r.expect("the second", b.Origin().Get(), configstore.Loaded)
 		r.expect("k", b.get("k"), "v")
 		r.expect("writes of root", r.times("root={}"), 1)
 	})
@@ -52,7 +44,6 @@ func TestTheFirstStartInitialisesAndLaterOnesLoad(t *testing.T) {
 		r.stranger("config_data/root", "anything")
 		r.stranger("config_data/a/b", "old\x00binary")
 		s := r.start().ready()
-		r.expect("origin", s.Origin().Get(), configstore.Loaded)
 		r.expect("an old value", s.get("a/b"), "old\x00binary")
 		r.expect("root", r.raw("config_data/root"), "anything")
 	})
@@ -126,6 +117,7 @@ func TestAStaleCacheIsNotBelieved(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
 		s.put("k", "old")
+		time.Sleep(time.Second) // the cache shows it
 		s.net.Cut(errors.New("cut off"))
 		r.stranger("config_data/k", "new")
 		time.Sleep(configstore.DefaultMaxAge + 15*time.Second)
@@ -226,6 +218,7 @@ func TestATransactionIsAppliedWholeOrNotAtAll(t *testing.T) {
 		s := r.start().ready()
 		a := s.put("a", "1")
 		s.put("b", "1")
+		time.Sleep(time.Second) // the cache shows it
 		w := s.WatchPrefix("")
 		if _, err := w.Next(t.Context()); err != nil {
 			t.Fatal(err)
@@ -363,7 +356,6 @@ func TestADeniedTokenIsSaidAtOnceAndReadsGoOn(t *testing.T) {
 		if d := time.Since(begin); d > time.Second {
 			t.Errorf("it took %v", d)
 		}
-		r.expect("said in the state", errors.Is(s.Queue().Get().Err, configstore.ErrDenied), true)
 	})
 }
 
@@ -372,6 +364,7 @@ func TestAWatchShowsEverythingFirstAndThenWhatChanges(t *testing.T) {
 		s := r.start().ready()
 		s.put("a/1", "x")
 		s.put("b", "x")
+		time.Sleep(time.Second) // the cache shows it
 		prefix, key := s.WatchPrefix("a/"), s.Watch("b")
 		show := func(w *configstore.Watch) string {
 			c, err := w.Next(r.ctx(time.Minute))
@@ -406,8 +399,7 @@ func TestAStoreWithoutABackendSaysWhatToSet(t *testing.T) {
 	_, txn := s.Txn(t.Context())
 	_, watch := s.Watch("k").Next(t.Context())
 	_, update := s.Update(t.Context(), "k", nil)
-	_, contains := s.Contains(t.Context(), "k")
-	for _, err := range []error{get, put, list, txn, watch, update, contains,
+	for _, err := range []error{get, put, list, txn, watch, update,
 		s.Delete(t.Context(), "k"), s.WaitLoaded(t.Context()), s.Run(t.Context())} {
 		if !errors.Is(err, configstore.ErrNoBackend) || !strings.Contains(err.Error(),
 			"--backend consul") {
@@ -445,23 +437,14 @@ func TestTenThousandKeysLoadInOnePass(t *testing.T) {
 		s := r.prepare()
 		reads := &transport.Counter{To: s.net.To(), Match: isRead}
 		s.net.Via(reads)
-		progress := s.Load().Subscribe()
 		s.run()
-		var seen []configstore.Load
-		for {
-			l, err := progress.Next(t.Context())
-			must(t, err)
-			if seen = append(seen, l); l.Done {
-				break
-			}
-		}
-		if l := seen[len(seen)-1]; l.Loaded != n || l.Keys != n {
-			t.Errorf("loaded %+v", l)
-		}
-		if n := reads.N(); n != 1 && n != 2 {
-			t.Errorf("it took %d requests for the values, the next poll included", n)
-		}
 		s.ready()
+		if loaded := s.Data().Get().Len(); loaded < n {
+			t.Errorf("loaded %d", loaded)
+		}
+		if n := reads.N(); n < 1 || n > 3 {
+			t.Errorf("it took %d requests for the values, the next poll and that of root included", n)
+		}
 		r.expect("one of them", s.get("k04711"), "value 4711")
 	})
 }

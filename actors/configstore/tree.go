@@ -2,13 +2,15 @@ package configstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/internal/wal"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -21,43 +23,29 @@ type shared struct {
 	log   *slog.Logger
 
 	// States: each has one writer.
-	data    *messages.State[Snapshot]    // cache updater
-	watched *messages.State[watchedView] // watcher
-	load    *messages.State[Load]        // watcher
-	// pulse, and cache updater after a whole read: when the cache was last known to show what
-	// Consul has
-	confirmedAt *messages.State[time.Time]
-	// writer: what was confirmed before then does not count
-	invalidatedAt *messages.State[time.Time]
-	polls         store.Polls             // the watcher's
-	readTime      atomic.Int64            // nanoseconds that the last whole read took
-	queue         *messages.State[Queue]  // write queue
-	claim         *messages.State[claim]  // writer
-	denied        *messages.State[denial] // writer
-	origin        *messages.State[Origin]
+	data        *messages.State[Snapshot]  // watcher
+	confirmedAt *messages.State[time.Time] // pulse: when the cache was known to show what Consul has
+	written     *messages.State[written]   // sender
+	polls       store.Polls                // the watcher's
+	queue       *messages.State[Queue]     // outbox
+	known       *messages.State[string]    // sender: the last name under the sequence key
+	begun       *messages.State[bool]      // initialiser: the key root exists
 
 	// Commands.
-	writes    *messages.Mailbox[submission, receipt]  // callers to the write queue
-	nextWrite *messages.Mailbox[struct{}, job]        // the writer asks the write queue
-	outcomes  *messages.Mailbox[outcome, struct{}]    // the writer tells the write queue
-	ownWrites *messages.Mailbox[[]ownWrite, struct{}] // the writer tells the cache updater
-	// the writer asks the write queue whether the marker can go, and then to begin the log anew
-	logResets *messages.Mailbox[logReset, struct{}]
-	lifetime  atomic.Pointer[lifetime] // log opener
-	// opened by the log opener before the write queue and the writer start
-	openLog atomic.Pointer[openLog]
+	writes   *messages.Mailbox[submission, bool]  // callers to the outbox: is it in the log?
+	next     *messages.Mailbox[struct{}, job]     // the sender asks the outbox
+	verdicts *messages.Mailbox[verdict, struct{}] // the sender tells the outbox
+	lifetime atomic.Pointer[lifetime]             // log opener
+	opened   atomic.Pointer[outboxState]          // log opener, before the outbox starts
 }
 
-// openLog is the open log and the queue that it was replayed to. Without a log on disk wal is nil
-// and the queue begins empty.
-type openLog struct {
-	id       string // the marker's name
-	wal      *wal.Log
-	first    record
-	last     uint64 // the number of the last write before it was opened
-	queue    *jobQueue
-	refusals *refusals
+// submission is a write that the outbox is asked to take in.
+type submission struct {
+	ops  []Op
+	call *call
 }
+
+type request = messages.Request[submission, bool]
 
 // lifetime ends when the store stops. There is one for each run of the store; the first begins
 // before the run does.
@@ -71,30 +59,33 @@ func newLifetime() *lifetime {
 	return &lifetime{ctx, cancel}
 }
 
-func newShared(c Config, s *protocol.Store, log *slog.Logger) *shared {
+func newShared(c Config, s *protocol.Store) *shared {
 	sh := &shared{
-		Config: c, store: s, keys: s.Keys(), log: log,
-		data: messages.NewState(Snapshot{}), watched: messages.NewState(watchedView{}),
-		load:        messages.NewState(Load{}),
-		confirmedAt: messages.NewState(time.Time{}), invalidatedAt: messages.NewState(time.Time{}),
-		queue: messages.NewState(Queue{}), claim: messages.NewState(claim{}),
-		denied: messages.NewState(denial{}),
-		origin: messages.NewState(OriginUnknown),
-		writes: messages.NewMailbox[submission, receipt](), nextWrite: messages.NewMailbox[struct{},
-			job](),
-		outcomes: messages.NewMailbox[outcome, struct{}](),
-		ownWrites: messages.NewMailbox[[]ownWrite,
-			struct{}](),
-		logResets: messages.NewMailbox[logReset, struct{}](),
+		Config: c, store: s, keys: s.Keys(), log: c.Logger,
+		data: messages.NewState(Snapshot{}), confirmedAt: messages.NewState(time.Time{}),
+		written: messages.NewState(written{}),
+		queue:   messages.NewState(Queue{}), known: messages.NewState(""),
+		begun:    messages.NewState(false),
+		writes:   messages.NewMailbox[submission, bool](),
+		next:     messages.NewMailbox[struct{}, job](),
+		verdicts: messages.NewMailbox[verdict, struct{}](),
 	}
 	sh.lifetime.Store(newLifetime())
 	return sh
 }
 
-// fresh tells whether the cache may answer: it was confirmed within MaxAge, and not invalidated
-// since.
+// written is the newest write of this store.
+type written struct {
+	index uint64
+	at    time.Time // when it was known to be applied
+}
+
+// fresh tells whether the cache may answer: it was confirmed within MaxAge, and shows the newest
+// write of this store.
 func (sh *shared) fresh() bool {
-	return sh.connected() && sh.confirmedAt.Get().After(sh.invalidatedAt.Get())
+	w := sh.written.Get()
+	return sh.connected() &&
+		(sh.data.Get().index >= w.index || sh.confirmedAt.Get().After(w.at))
 }
 
 // connected tells whether Consul has confirmed the cache within MaxAge.
@@ -102,35 +93,30 @@ func (sh *shared) connected() bool {
 	return messages.Lease{Start: sh.confirmedAt.Get(), TTL: sh.MaxAge}.Valid(time.Now(), 0)
 }
 
-// confirm notes that the cache shows what Consul had at a time.
-func (sh *shared) confirm(at time.Time) {
-	if at.After(sh.confirmedAt.Get()) {
-		sh.confirmedAt.Set(at)
+// wrote has the cache answer only once it shows a write. Cached is the index of the cache when that
+// was sent: if it is larger, Consul was restored, and indexes say nothing.
+func (sh *shared) wrote(index, cached uint64) {
+	if index <= cached {
+		index = math.MaxUint64
+		sh.polls.Renew()
 	}
-}
-
-// invalidate stops the cache from answering until it was compared with Consul again, and has the
-// watch read everything anew. It is for a Consul that has lost writes, or a stranger's deletes.
-func (sh *shared) invalidate() {
-	sh.invalidatedAt.Set(time.Now())
-	sh.polls.Renew()
+	sh.written.Set(written{index, time.Now()})
 }
 
 // tree wires the actors in the order in which they start. They stop in reverse: the write under way
-// ends, callers are told, the log is closed last.
+// ends, its caller is told, the log is closed last.
 func tree(sh *shared) supervisor.Tree {
 	opener := actor("log-opener", (&logOpener{shared: sh}).run)
 	opener.Gate = true
 	children := []supervisor.Child{
 		opener,
 		actor("watcher", (&watcher{shared: sh}).run),
-		actor("cache-updater", (&cacheUpdater{shared: sh}).run),
 		actor("pulse", (&pulse{shared: sh}).run),
 	}
 	if !sh.ReadOnly {
 		children = append(children,
-			actor("write-queue", (&writeQueue{shared: sh}).run),
-			actor("consul-writer", (&consulWriter{shared: sh}).run),
+			actor("outbox", (&outbox{shared: sh}).run),
+			actor("sender", (&sender{shared: sh}).run),
 			actor("initialiser", (&initialiser{shared: sh}).run),
 		)
 	}
@@ -143,4 +129,31 @@ const stopTimeout = 2*store.DefaultCallTimeout + 4*time.Second
 func actor(name string, run func(context.Context) error) supervisor.Child {
 	return supervisor.Child{Name: name, Run: run, StopTimeout: stopTimeout,
 		HealthyAfter: 10 * time.Second}
+}
+
+// logOpener opens and replays the log before the other actors start and closes it after they have
+// stopped. The queue outlives their restarts.
+type logOpener struct{ *shared }
+
+func (a *logOpener) run(ctx context.Context) error {
+	opened, err := openOutbox(a.Config, a.keys.Service())
+	if err != nil {
+		a.lifetime.Load().end() // nobody waits for a store that does not begin
+		return supervisor.Escalate(fmt.Errorf("%w: %w", ErrLog, err))
+	}
+	if n := len(opened.queue.jobs); n > 0 {
+		a.log.Info("config-log-replayed", "writes", n, "dir", a.LogDir)
+	}
+	a.opened.Store(opened)
+	a.queue.Set(opened.status(false)) // what the log holds waits from now on
+	if a.lifetime.Load().ctx.Err() != nil {
+		a.lifetime.Store(newLifetime())
+	}
+	supervisor.Ready(ctx)
+	<-ctx.Done()
+	a.lifetime.Load().end()
+	if opened.wal != nil {
+		return errors.Join(opened.wal.Close())
+	}
+	return nil
 }

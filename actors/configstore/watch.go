@@ -25,10 +25,8 @@ func (s *Store) WatchPrefix(prefix string) *Watch { return &Watch{store: s, what
 
 // Next returns what has changed since the last call, in the order of the keys. The first call
 // returns at once with everything that is there; later calls wait for a change. Of several changes
-// of one key Next shows the last. The changes of one transaction come together, with two
-// exceptions, which come earlier: keys that this store has written since, and keys that it has
-// found in the way of a write. Errors: the context's, [ErrNoBackend], [ErrStopped], and
-// [ErrInvalid] for a key that cannot be.
+// of one key Next shows the last. The changes of one transaction come together. Errors: the
+// context's, [ErrNoBackend], [ErrStopped], and [ErrInvalid] for a key that cannot be.
 func (w *Watch) Next(ctx context.Context) ([]Change, error) {
 	if w.store.shared == nil {
 		return nil, ErrNoBackend

@@ -45,7 +45,7 @@ func sum(all []time.Duration) (total time.Duration) {
 
 func newBenched(b *testing.B, locator dispatch.Locator) (front *httptest.Server,
 	client *http.Client) {
-	d, err := dispatch.New(dispatch.Config{Locator: locator, Reach: loopback(),
+	d, err := dispatch.New(dispatch.Config{Locator: locator,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Timeout: time.Hour})
 	if err != nil {
 		b.Fatal(err)

@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 func gathered(t *testing.T, a answer) dispatch.Gathered {
@@ -23,7 +26,7 @@ func gathered(t *testing.T, a answer) dispatch.Gathered {
 }
 
 func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 5 * time.Second })
+	w := newWorld(t, func(c *dispatch.Config) { c.Timeout = 3 * time.Second })
 	add := func(id, address string) {
 		w.table.members = append(w.table.members, routing.Member{ID: id, Address: address})
 	}
@@ -59,13 +62,17 @@ func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
 	add("n7", w.service(func(rw http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(rw, strings.Repeat("x", 1<<20+1))
 	}))
+	add("n8", w.service(func(rw http.ResponseWriter, _ *http.Request) {
+		upgrade(t, rw, func(_ net.Conn, in io.Reader) { _, _ = io.Copy(io.Discard, in) })
+	}))
 	a = w.do("GET", "/*/", "")
 	g = gathered(t, a)
 	if a.StatusCode != http.StatusMultiStatus || len(g.Answers) != 3 {
 		t.Errorf("%s, %d answers", a.Status, len(g.Answers))
 	}
 	for id, want := range map[string]string{"n3": "cannot be connected to",
-		"n4": "--address host:port", "n5": "in time", "n6": "was lost"} {
+		"n4": "--address host:port", "n5": "in time", "n6": "was lost",
+		"n8": "goes on in protocol"} {
 		if !strings.Contains(g.Missing[id], want) {
 			t.Errorf("%s is missing because %q, want %q", id, g.Missing[id], want)
 		}
@@ -73,9 +80,7 @@ func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
 	if n7 := g.Answers["n7"]; !n7.Truncated || len(n7.Body) != 1<<20 {
 		t.Errorf("truncated %v, %d bytes", n7.Truncated, len(n7.Body))
 	}
-	if all, to := w.d.InFlight("n5"); to != 0 {
-		t.Errorf("%d and %d still under way", all, to)
-	}
+	w.underWay("all places are free", 0)
 
 	w.refused(w.do("POST", "/*/", strings.Repeat("x", 1<<20+1)), 413, dispatch.ReasonTooLarge)
 	w.table.members = w.table.members[2:4]
@@ -83,14 +88,50 @@ func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
 		len(gathered(t, a).Missing) != 2 {
 		t.Errorf("nobody answered: %s %s", a.Status, a.body)
 	}
-	// Whoever repeats a request that a member may have carried out has it carried out twice.
+	// A client that repeats what a member may have carried out has it carried out twice.
 	w.table.members = append(w.table.members, routing.Member{ID: "n6", Address: w.service(lose)})
-	for method, after := range map[string]string{"GET": "1", "POST": ""} {
-		if a = w.do(method, "/*/", "x"); a.StatusCode != 503 ||
-			a.Header.Get("Retry-After") != after || len(gathered(t, a).Missing) != 3 {
-			t.Errorf("%s: one member was asked, and is lost: %s %v", method, a.Status, a.Header)
-		}
+	if a = w.do("POST", "/*/", "x"); a.StatusCode != 503 || a.Header.Get("Retry-After") != "" ||
+		len(gathered(t, a).Missing) != 3 {
+		t.Errorf("one member was asked, and is lost: %s %v", a.Status, a.Header)
 	}
 	w.table.members = nil
 	w.refused(w.do("GET", "/*/", ""), 503, dispatch.ReasonNoOwner)
+}
+
+// A broadcast waits for its slowest member as long as Timeout: others are asked meanwhile.
+func TestAMemberThatHangsLeavesRoomForBroadcastsAndRequests(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) {
+		c.InFlight, c.PerMember, c.Timeout = 64, 8, 4*testkit.Patience
+	})
+	release := make(chan struct{})
+	var asked atomic.Int64
+	w.table.members = []routing.Member{
+		{ID: "n1", Address: w.service(func(http.ResponseWriter, *http.Request) { <-release })},
+		{ID: "n2", Address: w.service(func(rw http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			fmt.Fprint(rw, "here")
+		})}}
+	w.table.set("a", routing.Location{Member: "n2", Address: w.table.members[1].Address, Token: 1})
+	answers := make(chan answer)
+	const broadcasts = 8
+	for range broadcasts {
+		go func() { answers <- w.do("GET", "/*/", "") }()
+	}
+	testkit.Eventually(t, "the other member has been asked", func() bool {
+		return asked.Load() == broadcasts
+	})
+	if a := w.do("GET", "/a/", ""); a.body != "here" {
+		t.Errorf("beside them: %s %s", a.Status, a.body)
+	}
+	a := w.do("GET", "/*/", "")
+	if g := gathered(t, a); g.Answers["n2"].Body != "here" ||
+		!strings.Contains(g.Missing["n1"], "8 requests to member n1 are under way") {
+		t.Errorf("one more: %s %s", a.Status, a.body)
+	}
+	close(release)
+	for range broadcasts {
+		if a := <-answers; a.StatusCode != http.StatusOK {
+			t.Errorf("%s %s", a.Status, a.body)
+		}
+	}
 }

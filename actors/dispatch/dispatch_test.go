@@ -22,11 +22,10 @@ func TestARequestGoesToTheOwnerWithItsTokenAndItsPathUnchanged(t *testing.T) {
 		{"device_1", "/device_1/"},
 		{"device_1", "/device_1"},
 		{"device_1", "/device_1/rest/of%2Fit?a=1;b=2&c=%zz"},
-		{"a.b..c", "/a.b..c/x/../y//z/."},
+		{"a.b..c", "/a.b..c/x/..y//z/."},
 		{"a b", "/a%20b/x"},
 		{"a+b", "/a+b/x"},
 		{"größe", "/gr%C3%B6%C3%9Fe/x"},
-		{"größe", "/größe/x"},
 		{"*", "/%2A/x"},
 		{"50%", "/50%25/x"},
 	} {
@@ -137,90 +136,61 @@ func TestARequestWaitsForAMoveToEnd(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotCarriedOutIsSentToTheNewOwner(t *testing.T) {
-	body := strings.Repeat("x", dispatch.ReplayBytes)
-	echo := func(rw http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		_, _ = rw.Write(b)
-	}
+// What an owner took a part of is not sent again, unless net/http finds that an idle connection was
+// closed.
+func TestWhatNobodyHasTakenIsSentToTheNewOwner(t *testing.T) {
+	const body = "the body"
+	echo := func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) }
 	for name, c := range map[string]struct {
 		method, body string
-		first        func(w *world) string // an address
+		first        http.HandlerFunc // nil: it takes no connections
 		want         int
+		sent         int32 // to the first
 	}{
-		"no connection": {"POST", body, func(w *world) string {
-			return nobody(w.t)
-		}, 200},
-		"421, body read": {"POST", body, func(w *world) string {
-			return w.service(misdirect(true))
-		}, 200},
-		"421, body not read": {"POST", body, func(w *world) string {
-			return w.service(misdirect(false))
-		}, 200},
-		"421, no body": {"DELETE", "", func(w *world) string {
-			return w.service(misdirect(false))
-		}, 200},
-		"421, body too large to be kept": {"POST", body + "x", func(w *world) string {
-			return w.service(misdirect(true))
-		}, 503},
-		"lost, may be carried out twice": {"GET", "", func(w *world) string {
-			return w.service(lose)
-		}, 200},
-		"lost, may be carried out once": {"POST", body, func(w *world) string {
-			return w.service(lose)
-		}, 502},
-		"lost, may not: DELETE": {"DELETE", "", func(w *world) string {
-			return w.service(lose)
-		}, 502},
-		"a 500 is an answer, and not retried": {"GET", "", func(w *world) string {
-			return w.service(fail)
-		}, 500},
+		"no connection":                    {"POST", body, nil, 200, 0},
+		"421, no body":                     {"DELETE", "", misdirect, 200, 1},
+		"421, with a body":                 {"POST", body, misdirect, 503, 1},
+		"lost":                             {"GET", "", lose, 502, 1},
+		"lost, with a body":                {"POST", body, lose, 502, 1},
+		"a 500 is an answer":               {"GET", "", fail, 500, 1},
+		"421 that does not end, no body":   {"GET", "", misdirectForEver, 200, 1},
+		"421 that does not end, with body": {"POST", body, misdirectForEver, 503, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(c *dispatch.Config) { c.Wait = testkit.Patience })
-			first := c.first(w)
-			second := w.service(echo)
+			second := routing.Location{Member: "n2", Address: w.service(echo), Token: 2}
+			var sent atomic.Int32
+			first := nobody(t)
+			if c.first != nil {
+				first = w.service(func(rw http.ResponseWriter, r *http.Request) {
+					sent.Add(1)
+					w.table.set("a", second)
+					c.first(rw, r)
+				})
+			} else {
+				w.table.second = second // the next one who asks is told
+			}
 			w.table.set("a", routing.Location{Member: "n1", Address: first, Token: 1})
-			stop := make(chan struct{})
-			done := make(chan struct{})
-			go func() { // the move is heard of once the first attempt has been made
-				defer close(done)
-				for {
-					select {
-					case <-stop:
-						return
-					case <-time.After(time.Millisecond):
-						w.table.mu.Lock()
-						seen := w.table.asked > 1
-						w.table.mu.Unlock()
-						if seen {
-							w.table.set("a", routing.Location{Member: "n2", Address: second,
-								Token: 2})
-							return
-						}
-					}
-				}
-			}()
 			a := w.do(c.method, "/a/", c.body)
-			close(stop)
-			<-done
-			if a.StatusCode != c.want ||
-				(c.want == 200 && (a.body != c.body ||
-					a.Header.Get(dispatch.HeaderMember) != "n2")) {
-				t.Errorf("%s from %s: %d bytes of body", a.Status,
-					a.Header.Get(dispatch.HeaderMember), len(a.body))
+			if a.StatusCode != c.want || sent.Load() != c.sent || c.want == 200 && (a.body != c.body ||
+				a.Header.Get(dispatch.HeaderMember) != "n2") {
+				t.Errorf("%s %q from %s; it was sent %d times to the first", a.Status, a.body,
+					a.Header.Get(dispatch.HeaderMember), sent.Load())
 			}
 		})
 	}
 }
 
-func misdirect(read bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if read {
-			_, _ = io.Copy(io.Discard, r.Body)
-		}
-		w.WriteHeader(http.StatusMisdirectedRequest)
-	}
+// misdirect reads the body and refuses it.
+func misdirect(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.WriteHeader(http.StatusMisdirectedRequest)
+}
+
+func misdirectForEver(w http.ResponseWriter, r *http.Request) {
+	misdirect(w, r)
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
 }
 
 func lose(w http.ResponseWriter, r *http.Request) {
@@ -230,24 +200,10 @@ func lose(w http.ResponseWriter, r *http.Request) {
 
 func fail(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 
-func TestARequestThatMakesItsServiceCrashIsNotSentForEver(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Wait = testkit.Patience })
-	var n atomic.Int32
-	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) { n.Add(1); hangUp(rw) })
-	w.refused(w.do("GET", "/a/", ""), 502, dispatch.ReasonLost)
-	if n.Load() != 3 {
-		t.Errorf("it was sent %d times", n.Load())
-	}
-	n.Store(0)
-	if w.do("POST", "/a/", "", "Idempotency-Key", "k"); n.Load() != 3 {
-		t.Errorf("with an idempotency key it was sent %d times", n.Load())
-	}
-}
-
 func TestAMemberThatKeepsSayingNotMineIsA503(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 200 * time.Millisecond })
-	w.owner("a", "n1", 1, misdirect(true))
-	w.refused(w.do("POST", "/a/", "x"), 503, dispatch.ReasonMisdirected)
+	w.owner("a", "n1", 1, misdirect)
+	w.refused(w.do("GET", "/a/", ""), 503, dispatch.ReasonMisdirected)
 }
 
 func TestBodiesAreStreamedAsTheyCome(t *testing.T) {
@@ -278,7 +234,7 @@ func TestBodiesAreStreamedAsTheyCome(t *testing.T) {
 		}
 		answers <- resp
 	}()
-	big := strings.Repeat("y", 2*dispatch.ReplayBytes) // more than is kept for sending again
+	big := strings.Repeat("y", 128<<10)
 	for _, line := range []string{"first", big, "last"} {
 		fmt.Fprintln(feed, line)
 		if got := <-arrived; got != line { // before the next one is sent
@@ -295,42 +251,6 @@ func TestBodiesAreStreamedAsTheyCome(t *testing.T) {
 		}
 		arrived <- ""
 	}
-}
-
-func TestAConnectionCanBeUpgraded(t *testing.T) {
-	w := newWorld(t)
-	w.owner("a", "n1", 42, func(rw http.ResponseWriter, r *http.Request) {
-		upgrade(t, rw, "echo", func(conn net.Conn, in io.Reader) {
-			fmt.Fprintf(conn, "token %s\n", r.Header.Get(dispatch.HeaderToken))
-			_, _ = io.Copy(conn, in)
-		})
-	})
-	conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
-	fmt.Fprintf(conn,
-		"GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-	in := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(in, nil)
-	if err != nil || resp.StatusCode != 101 || resp.Header.Get(dispatch.HeaderMember) != "n1" {
-		t.Fatalf("%v %v", resp, err)
-	}
-	for _, line := range []string{"token 42\n", "hello\n", "again\n"} {
-		if line != "token 42\n" {
-			fmt.Fprint(conn, line)
-		}
-		if got, err := in.ReadString('\n'); err != nil || got != line {
-			t.Fatalf("%q came back (%v), want %q", got, err, line)
-		}
-	}
-	if _, to := w.d.InFlight("n1"); to != 1 {
-		t.Errorf("%d requests under way to n1: an upgraded connection is one", to)
-	}
-	conn.Close()
-	w.idle("the upgraded connection's place is free")
 }
 
 func TestASlowMemberDelaysNobodyElse(t *testing.T) {
@@ -453,26 +373,20 @@ func TestNothingLastsForEver(t *testing.T) {
 			t.Errorf("the answer ended with %v", err)
 		}
 	})
-	t.Run("a client sends half of its body", func(t *testing.T) {
+	t.Run("a member takes nothing of a body", func(t *testing.T) {
 		w := newWorld(t, func(c *dispatch.Config) {
-			c.Timeout, c.Idle = 3*time.Second, 200*time.Millisecond
+			c.Timeout, c.Idle = 300*time.Millisecond, 300*time.Millisecond
 		})
-		w.owner("a", "n1", 1, func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-		})
-		conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
-		fmt.Fprintf(conn, "POST /a/ HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
-		_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatalf("it was not answered: %v", err)
-		}
-		if resp.StatusCode != http.StatusRequestTimeout {
-			t.Errorf("it was answered with %s", resp.Status)
+		defer ln.Close() // nobody accepts: the kernel takes what its buffers hold
+		w.table.set("a", routing.Location{Member: "n1", Address: ln.Addr().String(), Token: 1})
+		// Whether its write or its read ends first is by chance.
+		if a := w.do("POST", "/a/", strings.Repeat("x", 64<<20)); a.StatusCode != 504 &&
+			a.Header.Get(dispatch.HeaderReason) != dispatch.ReasonLost {
+			t.Errorf("%s %s", a.Status, a.body)
 		}
 		w.idle("its place is free")
 	})
@@ -486,10 +400,8 @@ func TestARequestThatComesBackIsRefused(t *testing.T) {
 }
 
 func TestSettingsThatCannotWorkAreRefusedAllAtOnce(t *testing.T) {
-	_, err := dispatch.New(dispatch.Config{Timeout: -1, Connect: -1, Idle: -1, InFlight: 4,
-		PerMember: 5})
-	for _, want := range []string{"Locator", "timeout", "connect", "idle",
-		"per member 5: give 1 to 4"} {
+	_, err := dispatch.New(dispatch.Config{Timeout: -1, Idle: -1, InFlight: 4, PerMember: 5})
+	for _, want := range []string{"Locator", "timeout", "idle", "per member 5: give 1 to 4"} {
 		if !errors.Is(err, dispatch.ErrConfig) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %q", err, want)
 		}

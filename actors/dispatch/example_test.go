@@ -6,11 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
-	"github.com/coordd/coordd/messages"
 )
 
 // oneMember owns every item. A host passes a *routing.Router instead.
@@ -28,10 +26,6 @@ func (m oneMember) Members(context.Context) ([]routing.Member, error) {
 	return []routing.Member{{ID: "n1", Address: string(m)}}, nil
 }
 
-func (m oneMember) Changed() *messages.Cursor[struct{}] {
-	return messages.NewState(struct{}{}).Subscribe()
-}
-
 // A request for an item arrives at its owner, with the item's fencing token.
 func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,11 +34,7 @@ func Example() {
 	}))
 	defer service.Close()
 
-	d, err := dispatch.New(dispatch.Config{
-		Locator: oneMember(service.Listener.Addr().String()),
-		// All of it is on one host here, so loopback is allowed.
-		Reach: &dispatch.Reach{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
-	})
+	d, err := dispatch.New(dispatch.Config{Locator: oneMember(service.Listener.Addr().String())})
 	if err != nil {
 		fmt.Println(err)
 		return

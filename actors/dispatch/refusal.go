@@ -1,16 +1,13 @@
 package dispatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/coordd/coordd/actors/routing"
-	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/internal/printable"
 )
 
@@ -23,33 +20,30 @@ const (
 	// HeaderReason says why the dispatcher itself refused a request; answers of the service have
 	// none.
 	HeaderReason = "Coordd-Reason"
-	headerRoute  = "Coordd-Route" // the dispatchers that a request came through
+	headerRoute  = "Coordd-Route" // a dispatcher has sent the request
 )
 
 // The reasons of refusals.
 const (
-	ReasonUnknown = "unknown-item" // 404
-	// 404: the path names none; 405: the method is CONNECT; 400: a broadcast is to be upgraded, or
-	// anything to what is no name of a protocol
-	ReasonPath        = "no-item"
-	ReasonNoOwner     = "no-owner"    // 503
-	ReasonMoving      = "moving"      // 503: for longer than the request could wait
-	ReasonNotReady    = "not-ready"   // 503: Consul does not answer, or not everything is read yet
-	ReasonBusy        = "busy"        // 503: too many requests under way
-	ReasonMisdirected = "misdirected" // 503: the member says that the item is not its own
-	ReasonUnreachable = "unreachable" // 502: the member takes no connection
-	ReasonNoAddress   = "no-address"  // 502: the member published no address of a service
-	// 502: requests are not sent to the address that the member published: see [Reach]
+	ReasonUnknown     = "unknown-item" // 404
+	ReasonPath        = "no-item"      // 404: the path names none
+	ReasonNoOwner     = "no-owner"     // 503
+	ReasonMoving      = "moving"       // 503: for longer than the request could wait
+	ReasonNotReady    = "not-ready"    // 503: Consul does not answer, or not all is read yet
+	ReasonBusy        = "busy"         // 503: too many requests under way
+	ReasonMisdirected = "misdirected"  // 503: the member says that the item is not its own
+	ReasonUnreachable = "unreachable"  // 502: the member takes no connection
+	ReasonNoAddress   = "no-address"   // 502: the member published no address of a service
+	// 502: requests are not sent to the address that the member published: see Config.Networks
 	ReasonForbidden = "address"
 	// 502: the connection broke before an answer: the request may have been carried out
 	ReasonLost = "lost"
 	// 504: no answer in time; 408: the request's body is not here in time
 	ReasonTimeout  = "timeout"
-	ReasonBody     = "body"         // 400: the request's body broke off
-	ReasonLoop     = "loop"         // 508: a member's address leads back here
-	ReasonTooLarge = "too-large"    // 413: a broadcast's body
-	ReasonClimbs   = "leaves-item"  // 400: the path leaves the item by ".." elements
-	ReasonVersion  = "http-version" // 505: HTTP/2 without TLS (h2c), as gRPC speaks it
+	ReasonBody     = "body"        // 400: the request's body broke off
+	ReasonLoop     = "loop"        // 508: a member's address leads back here
+	ReasonTooLarge = "too-large"   // 413: a broadcast's body
+	ReasonClimbs   = "leaves-item" // 400: the path leaves the item by ".." elements
 	// 403: the request is for a name that is not one of --route-host: by coordd's own server before
 	// the dispatcher
 	ReasonHost = "host"
@@ -66,6 +60,14 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 func (r *refusal) Unwrap() error { return r.cause }
+
+// nothingDone tells whether the request was not carried out, and may be by another attempt.
+func (r *refusal) nothingDone() bool {
+	return r.reason == ReasonUnreachable || r.reason == ReasonMisdirected
+}
+
+// maybeDone tells whether the request may have been carried out.
+func (r *refusal) maybeDone() bool { return r.reason == ReasonLost || r.reason == ReasonTimeout }
 
 func refuse(status int, reason string, after int, format string, args ...any) *refusal {
 	return &refusal{status: status, reason: reason, after: after, text: fmt.Sprintf(format,
@@ -86,38 +88,20 @@ func (r *refusal) write(w http.ResponseWriter) {
 	fmt.Fprintln(w, printable.Line(r.text))
 }
 
-// badBody is the refusal for a request whose body could not be read. Sent is who got a part of it;
-// empty: nobody.
-func badBody(err error, within time.Duration, sent string) *refusal {
-	r := refuse(http.StatusBadRequest, ReasonBody, 0,
-		"the request's body broke off (%v)%s: send it again", err, sent)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		r = refuse(http.StatusRequestTimeout, ReasonTimeout, 0,
-			"the request's body was not here in time: less than %d bytes of it came within %v%s",
-			httpserver.Piece, within, sent)
-	}
-	r.cause = err
-	return r
+// full is the refusal for want of a place.
+func (d *Dispatcher) full() *refusal {
+	return refuse(http.StatusServiceUnavailable, ReasonBusy, soon,
+		"%d requests are under way or wait, which is the limit", d.cfg.InFlight)
 }
 
-// ended is the refusal for a request whose context has ended, and not because its client has gone;
-// nil: it has not. What names the request, asked who may have got it; empty: nobody.
-func ended(ctx context.Context, what, asked string) *refusal {
-	stopping := errors.Is(context.Cause(ctx), ErrStopping)
-	switch {
-	case stopping && asked == "":
-		return refuse(http.StatusServiceUnavailable, ReasonNotReady, soon,
-			"%s: the dispatcher stops, and nobody has carried the request out", what)
-	case stopping:
-		return refuse(http.StatusBadGateway, ReasonLost, 0,
-			"%s: the dispatcher stops before %s has answered: the request may have been carried "+
-				"out",
-			what, asked)
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return refuse(http.StatusGatewayTimeout, ReasonTimeout, 0,
-			"%s: the time for the request is over", what)
+// badBody is the refusal for a request whose body could not be read.
+func badBody(err error) *refusal {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return refuse(http.StatusRequestTimeout, ReasonTimeout, 0,
+			"the request's body was not here in time")
 	}
-	return nil
+	return refuse(http.StatusBadRequest, ReasonBody, 0,
+		"the request's body broke off (%v): send it again", err)
 }
 
 // Seconds after which it makes sense to ask again: what a move takes, and what is more than a

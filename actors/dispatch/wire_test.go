@@ -2,18 +2,16 @@ package dispatch_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/internal/testkit"
 )
 
@@ -93,13 +91,10 @@ func TestAClientOfTheOldKindIsAnswered(t *testing.T) {
 	}
 }
 
-// A body that waits to be asked for is asked for by whoever takes it, and not by one who does not
-// own the item.
+// A body that waits to be asked for is asked for by the owner. One who is not has nothing of it.
 func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Wait = testkit.Patience })
-	second := w.service(func(rw http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(rw, r.Body)
-	})
+	second := w.service(func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) })
 	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
 		w.table.set("a", routing.Location{Member: "n2", Address: second, Token: 2})
 		rw.WriteHeader(http.StatusMisdirectedRequest)
@@ -107,146 +102,15 @@ func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
 	conn, in := w.dial()
 	fmt.Fprint(conn,
 		"PUT /a/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
-	line, err := in.ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
-		t.Fatalf("%q %v", line, err)
-	}
-	if blank, err := in.ReadString('\n'); err != nil || blank != "\r\n" {
-		t.Fatalf("%q %v", blank, err)
-	}
+	answers(t, in, http.StatusContinue)
 	fmt.Fprint(conn, "hello")
-	resp, err := continued(in)
+	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "hello" ||
 		resp.Header.Get(dispatch.HeaderMember) != "n2" {
 		t.Errorf("%s %q %v", resp.Status, b, err)
-	}
-}
-
-func TestAnUpgradeWaitsForAMoveLikeAnyRequest(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Wait = 2 * testkit.Patience })
-	w.table.set("a", routing.ErrMoving)
-	conn, in := w.dial()
-	fmt.Fprint(conn,
-		"GET /a/socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-	w.underWay("the request waits", 1)
-	misdirected := w.service(misdirect(false))
-	w.table.set("a", routing.Location{Member: "n1", Address: misdirected, Token: 1})
-	w.owner("a", "n2", 2, echo(t))
-	resp, err := http.ReadResponse(in, nil)
-	if err != nil || resp.StatusCode != 101 || resp.Header.Get(dispatch.HeaderMember) != "n2" {
-		t.Fatalf("%v %v", resp, err)
-	}
-	fmt.Fprint(conn, "hello\n")
-	if line, err := in.ReadString('\n'); err != nil || line != "hello\n" {
-		t.Errorf("%q %v", line, err)
-	}
-}
-
-func TestWhatIsUnderWayWhenTheServerStopsIsAnswered(t *testing.T) {
-	w := newWorld(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	began := make(chan struct{}, 2)
-	w.owner("a", "n1", 1, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		began <- struct{}{}
-		<-r.Context().Done()
-	})
-	front := httptest.NewUnstartedServer(w.d)
-	front.Config.BaseContext = func(net.Listener) context.Context { return ctx }
-	front.Start()
-	defer front.Close()
-	w.front.URL = front.URL // ask this one
-	sent, waiting := make(chan answer), make(chan answer)
-	w.table.set("moving", routing.ErrMoving)
-	go func() { sent <- w.do("POST", "/a/", "x") }()
-	go func() { waiting <- w.do("POST", "/moving/", "x") }()
-	<-began
-	w.underWay("both are under way", 2)
-	cancel(dispatch.ErrStopping)
-	w.refused(<-sent, 502, dispatch.ReasonLost)
-	w.refused(<-waiting, 503, dispatch.ReasonNotReady)
-}
-
-// waitingLocator does not know the members.
-type waitingLocator struct {
-	dispatch.Locator
-	asked chan struct{}
-}
-
-func (l waitingLocator) Members(ctx context.Context) ([]routing.Member, error) {
-	l.asked <- struct{}{}
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-// A broadcast is told of a stop as well: also one that waits for the list of members, or for its
-// own body. So is one whose time is over.
-func TestABroadcastThatIsUnderWayWhenTheServerStopsIsAnswered(t *testing.T) {
-	for name, c := range map[string]struct {
-		request string
-		unknown bool          // the members
-		within  time.Duration // 0: it has any time, and the server stops
-		status  int
-		reason  string
-	}{
-		"it was sent":          {"1\r\n\r\nx", false, 0, 502, dispatch.ReasonLost},
-		"nobody was asked":     {"1\r\n\r\nx", true, 0, 503, dispatch.ReasonNotReady},
-		"its body is not here": {"2\r\n\r\nx", false, 0, 503, dispatch.ReasonNotReady},
-		"its time is over": {"1\r\n\r\nx", true, 50 * time.Millisecond, 504,
-			dispatch.ReasonTimeout},
-	} {
-		t.Run(name, func(t *testing.T) {
-			asked := make(chan struct{}, 1)
-			w := newWorld(t, func(cfg *dispatch.Config) {
-				cfg.Wait, cfg.Timeout = 2*testkit.Patience, 2*testkit.Patience
-				if c.unknown {
-					cfg.Locator = waitingLocator{cfg.Locator, asked}
-				}
-			})
-			w.table.members = []routing.Member{{ID: "n1", Address: w.service(
-				func(_ http.ResponseWriter, r *http.Request) {
-					_, _ = io.Copy(io.Discard, r.Body)
-					asked <- struct{}{}
-					<-r.Context().Done()
-				})}}
-			ctx, end := context.WithCancelCause(t.Context())
-			defer end(nil)
-			front := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter,
-				r *http.Request) {
-				if c.within > 0 {
-					limited, over := context.WithTimeout(r.Context(), c.within)
-					defer over()
-					r = r.WithContext(limited)
-				}
-				w.d.ServeHTTP(rw, r)
-			}))
-			front.Config.BaseContext = func(net.Listener) context.Context { return ctx }
-			front.Start()
-			defer front.Close()
-			conn, err := net.Dial("tcp", front.Listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(testkit.Patience / 12))
-			fmt.Fprint(conn, "POST /*/ HTTP/1.1\r\nHost: x\r\nContent-Length: ", c.request)
-			w.underWay("it is under way", 1)
-			if c.request[0] == '1' {
-				<-asked
-			}
-			if c.within == 0 {
-				end(dispatch.ErrStopping)
-			}
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatalf("it was cut off: %v", err)
-			}
-			body, _ := io.ReadAll(resp.Body)
-			w.refused(answer{resp, string(body)}, c.status, c.reason)
-		})
 	}
 }
 
@@ -296,9 +160,9 @@ func TestEveryEndOfARequestFreesItsPlaces(t *testing.T) {
 	}
 }
 
-// A client that tells the dispatcher's refusals by their Coordd-Reason finds none that a service
-// has made up: neither in hints, nor in the answer, nor in trailers, announced or not.
-func TestAServiceSaysNothingInTheNameOfTheDispatcher(t *testing.T) {
+// Hints (1xx) are for one connection. A client tells the dispatcher's refusals by Coordd-Reason: a
+// service cannot make one up.
+func TestAClientGetsOneAnswerAndNothingInTheNameOfTheDispatcher(t *testing.T) {
 	w := newWorld(t)
 	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
 		h := rw.Header()
@@ -307,19 +171,104 @@ func TestAServiceSaysNothingInTheNameOfTheDispatcher(t *testing.T) {
 		}
 		h.Set("Link", "</x>; rel=preload")
 		rw.WriteHeader(http.StatusEarlyHints)
-		h.Set("Trailer", "Coordd-Reason, X-Sum")
 		fmt.Fprint(rw, "body")
+	})
+	for _, version := range []string{"1.0", "1.1"} {
+		conn, in := w.dial()
+		fmt.Fprintf(conn, "GET /a/ HTTP/%s\r\nHost: x\r\nConnection: close\r\n\r\n", version)
+		all, err := io.ReadAll(in)
+		if text := string(all); err != nil || strings.Contains(text, "busy") ||
+			strings.Contains(text, "Reason") || strings.Count(text, "Link: </x>") != 1 ||
+			strings.Count(text, "HTTP/"+version) != 1 {
+			t.Errorf("%v %s", err, text)
+		}
+	}
+}
+
+func TestAnAnswerOfKnownLengthIsStreamedAsItComes(t *testing.T) {
+	w := newWorld(t)
+	more := make(chan struct{})
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Length", "10")
+		fmt.Fprint(rw, "first")
 		_ = http.NewResponseController(rw).Flush()
-		h.Set("X-Sum", "7")
-		h.Set(http.TrailerPrefix+"Coordd-Item", "busy")
-		h.Set(http.TrailerPrefix+"X-More", "8")
+		<-more
+		fmt.Fprint(rw, "again")
 	})
 	conn, in := w.dial()
-	fmt.Fprint(conn, "GET /a/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-	all, err := io.ReadAll(in)
-	if text := string(all); err != nil || strings.Contains(text, "busy") ||
-		strings.Contains(text, "Reason") || strings.Count(text, "Link: </x>") != 2 ||
-		!strings.Contains(text, "X-Sum: 7\r\n") || !strings.Contains(text, "X-More: 8\r\n") {
-		t.Errorf("%v %s", err, text)
+	fmt.Fprint(conn, "GET /a/ HTTP/1.1\r\nHost: x\r\n\r\n")
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		close(more)
+		t.Fatalf("its first half is held back: %v", err)
+	}
+	half := make([]byte, 5)
+	_, err = io.ReadFull(resp.Body, half)
+	close(more)
+	if rest, bad := io.ReadAll(resp.Body); err != nil || bad != nil ||
+		string(half)+string(rest) != "firstagain" {
+		t.Errorf("%q %q, %v %v", half, rest, err, bad)
+	}
+}
+
+// Each request under way may hold one: with net/http's own limit 4,096 times 10 MB.
+func TestAnAnswerWithTooManyHeadersIsNotPassedOn(t *testing.T) {
+	w := newWorld(t)
+	for _, size := range []int{dispatch.HeadBytes / 2, 2 * dispatch.HeadBytes} {
+		w.owner("a", "n1", 7, func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("X-Large", strings.Repeat("y", size))
+		})
+		a := w.do("GET", "/a/", "")
+		if size > dispatch.HeadBytes {
+			w.refused(a, http.StatusBadGateway, dispatch.ReasonLost)
+		} else if a.StatusCode != http.StatusOK || len(a.Header.Get("X-Large")) != size {
+			t.Errorf("%d bytes: %s", size, a.Status)
+		}
+	}
+}
+
+func TestARefusalShowsNothingOfARecordThatATerminalObeys(t *testing.T) {
+	w := newWorld(t, func(c *dispatch.Config) { c.Wait = -1 })
+	w.table.set("a", routing.Location{Member: "m1", Token: 5,
+		Address: "a\x1bc\nm2 is the owner\u009b" + strings.Repeat("x", 100_000) + ":80"})
+	a := w.do("GET", "/a/", "")
+	w.refused(a, 502, dispatch.ReasonUnreachable)
+	if len(a.body) > 10_000 ||
+		strings.ContainsAny(strings.TrimSuffix(a.body, "\n"), "\x1b\n\u009b") {
+		t.Errorf("the answer of %d bytes begins with %.300q", len(a.body), a.body)
+	}
+}
+
+// A client whose body cannot be read hears that it is at fault, and not that a connection was lost.
+func TestABodyThatBreaksOffIsTheClientsFault(t *testing.T) {
+	w := newWorld(t)
+	w.front.Config.Handler = httpserver.Paced(w.d, 500*time.Millisecond)
+	w.owner("a", "n1", 1, func(rw http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			fmt.Fprint(rw, "whole")
+		}
+	})
+	for _, path := range []string{"/a/", "/*/"} {
+		for what, c := range map[string]struct {
+			body   string
+			status int
+			reason string
+		}{
+			"a bad chunk": {"Transfer-Encoding: chunked\r\n\r\n4\r\nbodyzz\r\n", 400,
+				dispatch.ReasonBody},
+			"the rest does not come": {"Content-Length: 100\r\n\r\nbody", 408,
+				dispatch.ReasonTimeout},
+		} {
+			conn, in := w.dial()
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%s", path, c.body)
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Errorf("%s %s: %v", path, what, err)
+				continue
+			}
+			b, _ := io.ReadAll(resp.Body)
+			w.refused(answer{resp, string(b)}, c.status, c.reason)
+			w.idle("its places are free")
+		}
 	}
 }

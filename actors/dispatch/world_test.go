@@ -9,10 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/routing"
@@ -27,7 +27,7 @@ type table struct {
 	answers map[string]any // item -> routing.Location or error
 	members []routing.Member
 	changed *messages.State[struct{}]
-	asked   int
+	second  any // what every item's answer becomes behind the first question; nil: it stays
 }
 
 func newTable() *table {
@@ -44,8 +44,11 @@ func (t *table) set(item string, answer any) {
 func (t *table) Locate(_ context.Context, item string) (routing.Location, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.asked++
-	switch a := t.answers[item].(type) {
+	answer := t.answers[item]
+	if t.second != nil {
+		t.answers[item] = t.second
+	}
+	switch a := answer.(type) {
 	case routing.Location:
 		return a, nil
 	case error:
@@ -69,8 +72,6 @@ func (t *table) Await(ctx context.Context, item string) (routing.Location, error
 
 func (t *table) Members(context.Context) ([]routing.Member, error) { return t.members, nil }
 
-func (t *table) Changed() *messages.Cursor[struct{}] { return t.changed.Subscribe() }
-
 // world is a dispatcher on loopback and some members' services.
 type world struct {
 	t      *testing.T
@@ -83,8 +84,7 @@ type world struct {
 func newWorld(t *testing.T, change ...func(*dispatch.Config)) *world {
 	t.Helper()
 	w := &world{t: t, table: newTable()}
-	// Members here are asked while the machine is busy: none is given up for that.
-	cfg := dispatch.Config{Locator: w.table, Reach: loopback(), Connect: testkit.Patience}
+	cfg := dispatch.Config{Locator: w.table}
 	cfg.Logger = asynclog.Wrap(slog.New(slog.NewTextHandler(t.Output(),
 		&slog.HandlerOptions{Level: slog.LevelDebug})))
 	// last: after the test nothing may be written to it
@@ -105,11 +105,6 @@ func newWorld(t *testing.T, change ...func(*dispatch.Config)) *world {
 		w.d.CloseIdleConnections()
 	})
 	return w
-}
-
-// loopback is where the members of these tests are.
-func loopback() *dispatch.Reach {
-	return &dispatch.Reach{Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 }
 
 // service runs a member's service and returns its address.
@@ -147,16 +142,6 @@ func answers(t *testing.T, in *bufio.Reader, status int) {
 	t.Helper()
 	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != status {
 		t.Fatalf("%v %v", resp, err)
-	}
-}
-
-// continued reads the service's answer: who was told to continue may be told so again before it.
-func continued(in *bufio.Reader) (*http.Response, error) {
-	for {
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil || resp.StatusCode != http.StatusContinue {
-			return resp, err
-		}
 	}
 }
 
@@ -223,22 +208,32 @@ func hangUp(w http.ResponseWriter) {
 }
 
 // upgrade takes a request's connection over and serves it from there on.
-func upgrade(t *testing.T, rw http.ResponseWriter, protocol string,
-	serve func(conn net.Conn, in io.Reader)) {
+func upgrade(t *testing.T, rw http.ResponseWriter, serve func(conn net.Conn, in io.Reader)) {
 	conn, buf, err := http.NewResponseController(rw).Hijack()
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"+
-		"Upgrade: %s\r\n\r\n", protocol)
+	fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"+
+		"Upgrade: websocket\r\n\r\n")
 	serve(conn, buf)
 }
 
-// echo is a service that upgrades, and says again what it is told.
-func echo(t *testing.T) http.HandlerFunc {
-	return func(rw http.ResponseWriter, _ *http.Request) {
-		upgrade(t, rw, "echo", func(conn net.Conn, in io.Reader) { _, _ = io.Copy(conn, in) })
+// toWebSocket is the head of a request for an upgrade.
+func toWebSocket(path string) string {
+	return "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n" +
+		"Upgrade: websocket\r\n\r\n"
+}
+
+// dial opens a connection to the dispatcher that speaks what the test writes.
+func (w *world) dial() (net.Conn, *bufio.Reader) {
+	w.t.Helper()
+	conn, err := net.Dial("tcp", w.front.Listener.Addr().String())
+	if err != nil {
+		w.t.Fatal(err)
 	}
+	w.t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
+	return conn, bufio.NewReader(conn)
 }

@@ -56,8 +56,8 @@ type Backend interface {
 	// then the same or larger. Token 0 and no error: not now (another was quicker, a lock-delay);
 	// again after retry, or a second if that is 0, or when there is a new view with its Turn. If a
 	// network delivers a request twice, a Take that a lock-delay has refused may win later:
-	// View.Mine says so. A Take that arrives late, after Leave, has no effect. ErrSessionLost,
-	// ErrEnded, ErrDeleted as in Join.
+	// View.Mine says so. A Take that arrives late, after Leave, has no effect. ErrNoCandidate: its
+	// record is gone; it has to join again. ErrSessionLost, ErrEnded, ErrDeleted as in Join.
 	Take(ctx context.Context) (token uint64, retry time.Duration, err error)
 
 	// Release gives the leadership up, so that the next candidate may lead at once. The candidate
@@ -77,7 +77,7 @@ type Backend interface {
 	// HandOver asks the leader to make way for the candidate with this ID. All others hold back
 	// until that candidate leads, until it is no candidate any more, or until a time that the order
 	// says has passed since the leadership became free. from is the token of the leader that is
-	// meant; 0: whoever leads. ErrNoCandidate; ErrNoLeader: nobody leads, or not the one meant.
+	// meant; 0: the leader of now. ErrNoCandidate; ErrNoLeader: nobody leads, or not the one meant.
 	HandOver(ctx context.Context, id string, from uint64) error
 
 	// End ends the election for everyone, now and later, until it is deleted. It returns when the
@@ -155,7 +155,7 @@ type Candidate struct {
 	Address string `json:"address,omitempty"`
 }
 
-// The errors of this package. Those of a terminal status match one of the first six.
+// The errors of this package. Those of a terminal status match one of the first seven.
 var (
 	// ErrSessionLost is returned when the session of the candidacy has ended: it expired, or an
 	// operator ended it. Nominate anew, with a new Election, to go on.
@@ -168,12 +168,16 @@ var (
 	// the status says Ended.
 	ErrEnded = errors.New("the election has ended")
 
-	// ErrDeleted is returned by a backend when the election was deleted, by Delete or by a
-	// stranger.
+	// ErrDeleted is returned by a backend when the election was deleted, by Delete or by hand.
 	ErrDeleted = errors.New("the election was deleted")
 
 	// ErrInvalid is returned for settings, names and records that cannot be.
 	ErrInvalid = errors.New("invalid")
+
+	// ErrDenied is returned when the store's access rules deny what a participant needs. The message
+	// names the rule. A candidate that may not join tries for half a minute, then it ends with this
+	// error: a new right takes a moment to reach all servers.
+	ErrDenied = errors.New("the store's access rules deny it")
 
 	// ErrBroken is returned when code has panicked or ended its goroutine: the backend's, this
 	// package's or the Lead function. The log has the stack. A leader's duties are stopped, and its

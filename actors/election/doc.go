@@ -45,8 +45,8 @@
 // # What is not
 //
 // Duties that go on after their context has ended overlap with the next leader's, unless the
-// fencing token is passed on to what they write to and lower ones are refused there. A stranger who
-// deletes or takes the leader's record takes the leadership with it: the leader stops when it sees
+// fencing token is passed on to what they write to and lower ones are refused there. An operator
+// that deletes the leader's record takes the leadership with it: the leader stops when it sees
 // that, which may be later than the next one begins. Leases need clocks that run at about the same
 // rate. No order is kept between elections.
 package election

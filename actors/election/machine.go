@@ -27,9 +27,16 @@ func (o op) String() string {
 	return [...]string{"nothing", "join", "take", "release", "hand-over", "leave"}[o]
 }
 
-// refusedPause is the pause after a refused Take if no new view comes. Whoever was in the way may
-// have come and gone between two views, and then no new view comes.
+// refusedPause is the pause after a refused Take if no new view comes. Another leader may have
+// come and gone between two views, and then no new view comes.
 const refusedPause = time.Second
+
+// A candidate that may not join is tried again for deniedFor. What else is denied is tried again
+// after deniedPause.
+const (
+	deniedFor   = 30 * time.Second
+	deniedPause = 30 * time.Second
+)
 
 // outcome is the result of an op.
 type outcome struct {
@@ -71,32 +78,51 @@ type machine struct {
 	view    View
 	views   uint64 // how many views there were; 0: none yet
 
-	session        string // that it joined under; empty: it did not
-	ops            int    // how many calls have succeeded that a view must know of
-	joinAttempted  bool   // a Join was started at some time
-	left           bool
-	busy           op
-	pause          *backoff.ExponentialBackOff
-	retryAt        time.Time
-	lastFailure    string   // why the last op failed
-	failure        *outcome // to be told by the next step
-	viewsAtRefusal uint64   // views at the last refused Take; 0: none
-	handOverAsked  uint64   // token of the leader that was asked to make way
-
-	took        bool // the last call that a view must know of was a Take
-	leading     bool
-	draining    bool
-	token       uint64
-	dutyStarted bool // the shell was told to start the duty, and not yet to stop it
-	dutyRunning bool // the duty may still be going on
-	drainBy     time.Time
+	candidacy
+	attempts
+	duty
+	told
 
 	resigning bool
-	dutyErr   error // what the Lead function returned by itself
 	// ending: the election is over for everyone; the leader stops first.
 	ending, deleted bool
 	over            bool
+}
 
+// candidacy is what has come of the operations so far.
+type candidacy struct {
+	session       string // that it joined under; empty: it did not
+	ops           int    // how many calls have succeeded that a view must know of
+	joinAttempted bool   // a Join was started at some time
+	left          bool
+	took          bool // the last call that a view must know of was a Take
+	leading       bool
+	draining      bool
+	token         uint64
+}
+
+// attempts is the operation under way, and when the next one may be tried.
+type attempts struct {
+	busy           op
+	pause          *backoff.ExponentialBackOff
+	retryAt        time.Time
+	lastFailure    string    // why the last op failed
+	deniedSince    time.Time // it may not join; zero: it may
+	failure        *outcome  // to be told by the next step
+	viewsAtRefusal uint64    // views at the last refused Take; 0: none
+	handOverAsked  uint64    // token of the leader that was asked to make way
+}
+
+// duty is the leader's work.
+type duty struct {
+	dutyStarted bool // the shell was told to start the duty, and not yet to stop it
+	dutyRunning bool // the duty may still be going on
+	drainBy     time.Time
+	dutyErr     error // what the Lead function returned by itself
+}
+
+// told is what this participant was told.
+type told struct {
 	reason    string // of the last change
 	newest    Status // the last message so far
 	final     Status // the message that ends the participation, once over
@@ -109,7 +135,8 @@ func newMachine(c Config, self Candidate, follower bool) *machine {
 		2*time.Second, 2, 0
 	b.Reset() // else it begins with the library's 500 ms
 	return &machine{self: self, follower: follower, preempt: c.Preempt, lead: c.Lead != nil,
-		margin: c.Margin, drainTimeout: cmp.Or(c.DrainTimeout, DefaultDrainTimeout), pause: b}
+		margin: c.Margin, drainTimeout: cmp.Or(c.DrainTimeout, DefaultDrainTimeout),
+		attempts: attempts{pause: b}}
 }
 
 // current tells whether the view takes into account all that this candidate has done.
@@ -211,20 +238,33 @@ func (m *machine) failed(now time.Time, r outcome) {
 		m.ending = true
 	case errors.Is(r.err, ErrDeleted):
 		m.ending, m.deleted = true, true
-	case errors.Is(r.err, ErrInvalid), errors.Is(r.err, ErrBroken),
-		errors.Is(r.err, ErrSessionLost) && m.session != "":
+	case errors.Is(r.err, ErrInvalid), errors.Is(r.err, ErrBroken):
 		m.finish(Status{Err: r.err})
 	case r.op == opHandOver && (errors.Is(r.err, ErrNoLeader) || errors.Is(r.err, ErrNoCandidate)):
 		// The view will tell.
+	case r.op == opTake && errors.Is(r.err, ErrNoCandidate):
+		m.session, m.reason = "", "its record is gone: it joins again"
+	case r.op == opJoin && errors.Is(r.err, ErrDenied) && !m.deniedSince.IsZero() &&
+		now.Sub(m.deniedSince) >= deniedFor:
+		m.finish(Status{Err: r.err})
 	default:
-		if r.op == opHandOver {
+		denied := errors.Is(r.err, ErrDenied)
+		switch {
+		case r.op == opHandOver:
 			m.handOverAsked = 0
+		case r.op == opJoin && denied && m.deniedSince.IsZero():
+			m.deniedSince = now
+		case r.op == opJoin && !denied:
+			m.deniedSince = time.Time{}
 		}
 		if m.lastFailure == "" && r.op != opJoin && !errors.Is(r.err, context.Canceled) {
 			m.failure = &r // that of a Join is told as a status
 		}
-		m.retryAt, m.viewsAtRefusal, m.lastFailure = now.Add(m.pause.NextBackOff()), 0,
-			r.err.Error()
+		wait := m.pause.NextBackOff()
+		if denied && r.op != opJoin {
+			wait = deniedPause
+		}
+		m.retryAt, m.viewsAtRefusal, m.lastFailure = now.Add(wait), 0, r.err.Error()
 	}
 }
 

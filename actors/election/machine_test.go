@@ -354,3 +354,40 @@ func TestALeadershipThatNoViewHasToldOfIsTakenAgain(t *testing.T) {
 		t.Errorf("it has released, no view says so yet, and it does %v", e.start)
 	}
 }
+
+// A new right takes a moment to reach all servers. A candidate that never gets it must not wait for
+// ever.
+func TestACandidateThatMayNotJoinTriesForHalfAMinute(t *testing.T) {
+	r := newRules(t, true)
+	r.step()
+	begin := r.now
+	for {
+		r.m.done(r.now, outcome{op: opJoin, err: ErrDenied})
+		e := r.step()
+		if len(e.messages) > 0 && e.messages[0].What == Over {
+			break
+		}
+		if r.now = r.m.retryAt; r.step().start != opJoin || r.now.Sub(begin) > time.Minute {
+			t.Fatalf("after %v it does not try again, and has not ended", r.now.Sub(begin))
+		}
+	}
+	if took := r.now.Sub(begin); took < deniedFor || !errors.Is(r.m.final.Err, ErrDenied) {
+		t.Errorf("after %v it is told %v", took, r.m.final)
+	}
+}
+
+func TestACandidateWhoseRecordIsGoneJoinsAgain(t *testing.T) {
+	r := newRules(t, true)
+	r.leads()
+	r.see(View{Ops: 2})
+	r.step()
+	r.m.dutyEnded(errToldToStop)
+	r.see(View{Ops: 2, Turn: true})
+	if e := r.step(); e.start != opTake {
+		t.Fatalf("at its turn it does %v", e.start)
+	}
+	r.m.done(r.now, outcome{op: opTake, err: ErrNoCandidate})
+	if e := r.step(); e.start != opJoin {
+		t.Errorf("without a record it does %v, want to join", e.start)
+	}
+}

@@ -31,16 +31,16 @@ type Config struct {
 	Election string
 	// Name of this candidate, for people and for hand-over. Required to nominate.
 	Name string
-	// Priority: among those who wait, the highest leads next. Default 0; may be negative. Whoever
-	// comes during the lock-delay of a lost leader waits for all of it from then on, so it leads
-	// after those who came before.
+	// Priority: among those who wait, the highest leads next. Default 0; may be negative. One
+	// that comes during the lock-delay of a lost leader waits for all of it from then on, so it
+	// leads after those who came before.
 	Priority int
 	// Preempt has this candidate ask a leader of lower priority to make way. Without it a higher
 	// priority counts only when the leadership is free.
 	Preempt bool
 	// Address is published with the name and not used.
 	Address string
-	// Lead is the duty. If it is nil, whoever reads the messages does the work: on Draining it must
+	// Lead is the duty. If it is nil, the host does the work by the messages: on Draining it must
 	// stop and then call Drained or Resign; on every role but Leading it must have stopped already.
 	Lead Lead
 	// Margin is how long before the end of the lease the leader steps down. Its duties have this

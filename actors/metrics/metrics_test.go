@@ -45,7 +45,7 @@ func (w *world) start(id string) *actorstest.Member {
 		c.Observer, c.Version, c.StopTimeout = m, "v1.2.3", 2*time.Minute
 	})
 	w.registry.MustRegister(m.Collector(member.Coordinator(), metrics.Options{
-		OutputLost: func() (above, unwritten uint64) { return 3, 4 }}))
+		OutputLost: func() uint64 { return 4 }}))
 	return member
 }
 

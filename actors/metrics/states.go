@@ -17,9 +17,9 @@ type Options struct {
 	// Process is the supervision tree that the member is a part of. Its actors are counted along
 	// with the member's. It may return nil. Default: none.
 	Process func() *supervisor.Supervisor
-	// OutputLost counts lines of the work's output that are missing: those above a rate, and those
-	// that could not be written. Default: that is not shown.
-	OutputLost func() (above, unwritten uint64)
+	// OutputLost counts lines of the work's output that could not be written. Default: that is not
+	// shown.
+	OutputLost func() uint64
 }
 
 // descriptions are those of what is read from states.
@@ -51,8 +51,7 @@ var (
 	actorRestarts = describe("coordd_actor_restarts_total",
 		"Restarts of coordd's own actors; those below a supervisor are counted as that.", "actor")
 	outputLost = describe("coordd_output_lost_lines_total",
-		"Lines that commands wrote and that are missing: they were above --output-rate, or could "+
-			"not be written.", "reason")
+		"Lines that commands wrote and that are missing: they could not be written.")
 	logDropped = describe("coordd_log_dropped_total",
 		"Log records and lines of the process that were dropped because nobody read them in time.")
 	role = describe("coordd_leadership_role",
@@ -80,8 +79,8 @@ var (
 type states struct {
 	member     *actors.Coordinator
 	process    func() *supervisor.Supervisor
-	outputLost func() (above, unwritten uint64) // nil: not shown
-	own        []string                         // the member's actors
+	outputLost func() uint64 // nil: not shown
+	own        []string      // the member's actors
 
 	once     sync.Once
 	siblings []string // the process's actors
@@ -151,9 +150,7 @@ func (s *states) collect(out chan<- prometheus.Metric) {
 	gauge(out, memberAssigned, float64(c.Assignments().Get().Items.Len()))
 	counter(out, logDropped, float64(c.LogRecordsDropped()))
 	if s.outputLost != nil {
-		above, unwritten := s.outputLost()
-		counter(out, outputLost, float64(above), "rate")
-		counter(out, outputLost, float64(unwritten), "write")
+		counter(out, outputLost, float64(s.outputLost()))
 	}
 	s.restarts(out)
 

@@ -38,7 +38,7 @@ func TestAScrapeOfNamesThatAreNoUTF8DoesNotEndTheProcess(t *testing.T) {
 // What a host gives to be asked at a scrape is its own code, in a goroutine of Prometheus' own.
 func TestAScrapeOfAHostThatPanicsFailsAndDoesNotEndTheProcess(t *testing.T) {
 	for name, o := range map[string]metrics.Options{
-		"OutputLost": {OutputLost: func() (above, unwritten uint64) { panic("no") }},
+		"OutputLost": {OutputLost: func() uint64 { panic("no") }},
 		"Process":    {Process: func() *supervisor.Supervisor { panic(errors.New("no")) }},
 	} {
 		bubble(t, func(w *world) {

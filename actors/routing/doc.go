@@ -18,12 +18,10 @@
 //  2. An answer is as of a moment that is at most [Config].MaxAge ago, however Consul, the way
 //     there or single long polls fail; when that cannot be held the answer is ErrNotReady. While
 //     Consul can be reached the answer follows a change within the time of a notification and the
-//     rest between two reads: 1 s at the most, 10 ms as a rule. ErrNoOwner rests on a look at
-//     Consul of the last second.
+//     rest between two reads: 1 s at the most, 10 ms as a rule.
 //  3. The tokens that are answered are those of the work: max of the CreateIndexes of the
 //     assignment key and of the member's record.
-//  4. Locate of an owned item asks nobody, allocates nothing, and never waits for a change that is
-//     being read in.
+//  4. Locate of an owned item asks nobody and allocates nothing.
 //  5. A router that nobody asks costs nothing. One in use holds a long poll for each member and two
 //     more, which bring a member's share when that share has changed and nothing else, and never
 //     only because time has passed; and two requests that bring the members' names every quarter of
@@ -34,7 +32,9 @@
 // Not guaranteed: that the owner is alive and answers. A member that was killed is its items' owner
 // until Consul ends its session, up to twice its TTL; nobody else is. Nor that the owner still is
 // the owner when a request arrives there: no answer of this kind can promise that. Whoever receives
-// the request compares the token with its own, and refuses.
+// the request compares the token with its own, and refuses. Nor that an item with an owner is
+// located: a grant raises no ack, so a long poll that has died unnoticed hides a grant until it
+// ends, 5 minutes at the most, and the answer is ErrNoOwner until then.
 //
 // # How it is kept
 //
@@ -54,12 +54,6 @@
 // whatever else is wrong, a pulse that failed included, is mended by reading everything anew. An
 // index of acks/ that went back is a Consul that was restored. Until the mend is done the table's
 // age counts from before.
-//
-// A grant raises no ack, so the pulse does not find out that a dead poll hides it. Before an item
-// is said to have no owner the router therefore looks anew: at the index of members/, and at the
-// item's keys at all members in one transaction, or at the index of the vanished member's share. A
-// look is everybody's, counts for a second, and is made 200 times a second at most; a key that it
-// finds and that is still missed a second later has that share read again.
 //
 // A [Router] costs members + 2 of the 200 connections that Consul allows one client address by
 // default; it warns from 150 members on.

@@ -42,8 +42,7 @@ func (t *Table) AsOf() time.Time             { return t.t.since() }
 // Look is the location, and the name of the finding.
 func (t *Table) Look(item string, now time.Time) (Location, string) {
 	loc, f := t.t.look(item, now)
-	return loc, [...]string{"owned", "moving", "released", "ownerless", "keyless", "unread",
-		"stale"}[f]
+	return loc, [...]string{"owned", "moving", "ownerless", "keyless", "unread", "stale"}[f]
 }
 
 // RestAfter is the rest after a view of n keys.

@@ -54,7 +54,6 @@ type finding uint8
 const (
 	owned     finding = iota
 	moving            // a key says so, or the key has just gone
-	released          // its key has gone: moving, if it is still in the workload
 	ownerless         // its owner has vanished
 	keyless           // no key: in the workload or not, the table does not know
 	unread            // not all has been read, so a key may be there

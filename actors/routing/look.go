@@ -2,8 +2,7 @@ package routing
 
 import "time"
 
-// look says what the table knows of an item at now. Of an item whose member has vanished the
-// location is that member.
+// look says what the table knows of an item at now.
 func (t *table) look(item string, now time.Time) (Location, finding) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -21,35 +20,34 @@ func (t *table) look(item string, now time.Time) (Location, finding) {
 			newest = c
 		}
 	}
-	p := newest.peer
-	switch f := newest.ownership(now); f {
-	case owned:
-	case ownerless:
-		return Location{Member: p.id}, f
-	default:
+	if f := newest.ownership(now); f != owned {
 		return Location{}, f
 	}
+	p := newest.peer
 	return Location{Member: p.id, Address: p.address, Token: max(newest.create, p.record)}, owned
 }
 
 // keylessFinding is the finding for an item without a key.
 func (t *table) keylessFinding(item string, now time.Time) finding {
-	if f, ok := t.released.has(item, now); ok {
-		return f
-	}
-	if t.unread > 0 {
+	switch {
+	case t.released.has(item, now):
+		return moving
+	case t.unread > 0:
 		return unread
 	}
 	return keyless
 }
+
+// handOverTime is for how long the items of a member that has just gone count as being moved: it may
+// have handed them over with its record, and its share has not been read yet.
+const handOverTime = time.Second
 
 // ownership tells whether the key's member may work on the item: the protocol's
 // rules for the start of work, as seen from outside.
 func (c *assignmentKey) ownership(now time.Time) finding {
 	p := c.peer
 	switch {
-	case !p.registered && !p.goneAt.IsZero() && now.Sub(p.goneAt) < assumedMoving:
-		// it may have handed its items over with the record, and that share has not been read yet
+	case !p.registered && !p.goneAt.IsZero() && now.Sub(p.goneAt) < handOverTime:
 		return moving
 	case !p.registered && p.ackKeep:
 		return moving // it is being restarted, and resumes them

@@ -154,7 +154,17 @@ func TestNobodyWaitsForARouterThatHasStoppedBeforeItWasAsked(t *testing.T) {
 // that.
 func TestTheFirstQuestionWaitsForTheFirstReading(t *testing.T) {
 	for range 200 {
-		behind(t, func(*testing.T, *populated, *routing.Router, *firewall) {})
+		synctest.Test(t, func(t *testing.T) {
+			quiet := slog.New(slog.DiscardHandler)
+			consul := devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true})
+			defer consul.Close()
+			w := populate(t, consul, 3, 9)
+			r, stop := begin(t, consul.RoundTripper(), quiet)
+			defer stop()
+			if _, err := r.Locate(t.Context(), w.item(0)); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 
@@ -197,20 +207,6 @@ func TestANameThatConsulRefusesIsNoItemAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("an item from before without an owner", routing.ErrNoOwner)
-	})
-}
-
-// An older Consul knows fewer characters.
-func TestANameThatOnlyConsulRefusesIsNoItemAtOnce(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
-		way.To = transport.When(way.To, way.Match, transport.Always(http.StatusBadRequest, ""))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		began := time.Now()
-		if _, err := r.Await(ctx, "neu\u00df"); !errors.Is(err, routing.ErrUnknownItem) ||
-			time.Since(began) > time.Second {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
 	})
 }
 

@@ -3,7 +3,6 @@ package routing
 import (
 	"context"
 	"errors"
-	"maps"
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
@@ -24,9 +23,8 @@ func (r *Router) runPulse(ctx context.Context) error {
 		return nil
 	}
 	failed := false
-	late := map[string]uint64{}  // whose share was behind its ack at the last pulse
-	asked := map[string]uint64{} // for which ack the share was read again
-	known := uint64(0)           // the table's index of acks/ before the pulse
+	late := map[string]uint64{} // whose share was behind its ack at the last pulse
+	known := uint64(0)          // the table's index of acks/ before the pulse
 	ask := func(ctx context.Context) (pulse, error) {
 		known = r.table.ackIndex()
 		return r.readIndexes(ctx)
@@ -56,18 +54,15 @@ func (r *Router) runPulse(ctx context.Context) error {
 			failed = false
 			r.rereadAll(answer.sent)
 		default:
-			again := map[string]uint64{}
-			now := r.table.lateShares()
+			// What is late for the first time may be under way.
+			again, now := map[string]uint64{}, r.table.lateShares()
 			for id, ack := range now {
-				if late[id] != 0 && asked[id] != ack {
-					again[id], asked[id] = ack, ack
+				if late[id] != 0 {
+					again[id] = ack
 				}
 			}
 			late = now
-			maps.DeleteFunc(asked, func(id string, _ uint64) bool { return now[id] == 0 })
-			if len(again) > 0 {
-				r.staleShares.reread(again)
-			}
+			r.late.Set(again)
 		}
 		store.Pause(ctx, r.maxAge/4)
 	}

@@ -3,13 +3,9 @@ package routing
 import "time"
 
 // moveWindow is for how long an item whose key has gone counts as being moved before it counts as
-// free. A free item is granted within 4 x merge once the leader has heard of it, 1 s by default;
-// when the leader itself has left, once there is another.
+// free, or as no item. A free item is granted within 4 x merge once the leader has heard of it, 1 s
+// by default; when the leader itself has left, once there is another.
 const moveWindow = 10 * time.Second
-
-// assumedMoving is for how long it is not even asked whether the item is still in the workload:
-// moves are many and removals few.
-const assumedMoving = time.Second
 
 // recentlyReleased remembers which items have lost their key within the window.
 type recentlyReleased struct {
@@ -38,14 +34,8 @@ func (r *recentlyReleased) drop(item string) {
 	}
 }
 
-// has says what an item without a key is.
-func (r *recentlyReleased) has(item string, now time.Time) (finding, bool) {
+// has tells whether an item without a key has lost it within the window.
+func (r *recentlyReleased) has(item string, now time.Time) bool {
 	at, ok := r.at[item]
-	switch past := now.Sub(at); {
-	case !ok, past >= moveWindow:
-		return 0, false
-	case past < assumedMoving:
-		return moving, true
-	}
-	return released, true
+	return ok && now.Sub(at) < moveWindow
 }

@@ -73,14 +73,15 @@ type Router struct {
 	log    *slog.Logger
 	maxAge time.Duration
 
-	table       *table
-	polls       store.Polls
-	wanted      *messages.State[bool]
-	open        atomic.Bool
-	begun       atomic.Bool // by Run
-	stopped     atomic.Bool
-	staleShares *staleShares
-	lookups     *lookups
+	table   *table
+	polls   store.Polls
+	wanted  *messages.State[bool]
+	open    atomic.Bool
+	begun   atomic.Bool // by Run
+	stopped atomic.Bool
+	// the shares that are to be read again, and for which acks
+	late    *messages.State[map[string]uint64]
+	lookups *lookups
 }
 
 // ErrStarted is returned by [Router.Run] when it was called before.
@@ -98,8 +99,8 @@ func New(cfg Config) (*Router, error) {
 	return &Router{
 		store: s, keys: s.Keys(), log: cfg.Logger, maxAge: cfg.MaxAge,
 		table:  newTable(s.Keys(), cfg.MaxAge, odd.Skip),
-		wanted: messages.NewState(false), staleShares: newStaleShares(),
-		lookups: newLookups(s.Store),
+		wanted: messages.NewState(false), late: messages.NewState[map[string]uint64](nil),
+		lookups: newLookups(s),
 	}, nil
 }
 
@@ -182,10 +183,10 @@ func (r *Router) Open() {
 
 // Locate returns where item is. It answers at once from the table, with two exceptions: before
 // everything has been read for the first time it waits for that, until ctx ends; and for an item
-// without an owner Consul is asked: whether it is in the workload, and whether nobody has it, by
-// one read for all who ask, whose answer counts for a second. 200 such reads are made in a second:
-// those who would have to wait for theirs longer than ctx or a call lasts are told [ErrNotReady].
-// With a ctx that has ended it asks nobody. Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem],
+// that no member has, Consul is asked whether it is in the workload, by one read for all who ask,
+// whose answer counts for a second. 200 such reads are made in a second: those who would have to
+// wait for theirs longer than ctx or a call lasts are told [ErrNotReady]. With a ctx that has ended
+// it asks nobody. Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem],
 // [ErrNotReady], [ErrStopped].
 func (r *Router) Locate(ctx context.Context, item string) (Location, error) {
 	r.Open()
@@ -228,9 +229,6 @@ func (r *Router) answer(ctx context.Context, item string, loc Location, what fin
 	case moving:
 		return Location{}, itemError(item, ErrMoving)
 	case ownerless:
-		if err := r.confirmVanished(ctx, loc.Member); err != nil {
-			return Location{}, fmt.Errorf("%w: %w", itemError(item, ErrNotReady), err)
-		}
 		return Location{}, fmt.Errorf("%w: its member has vanished", itemError(item, ErrNoOwner))
 	case unread:
 		return Location{}, fmt.Errorf("%w: a member's items are just being read",
@@ -239,19 +237,13 @@ func (r *Router) answer(ctx context.Context, item string, loc Location, what fin
 		return Location{}, fmt.Errorf("%w: Consul has not answered for %v",
 			itemError(item, ErrNotReady), time.Since(r.table.since()).Round(time.Second))
 	}
-	exists, err := r.inWorkload(ctx, item)
+	exists, err := r.lookups.inWorkload(ctx, item)
 	switch {
 	case err != nil:
 		return Location{}, fmt.Errorf("%w: looking it up in the workload: %w",
 			itemError(item, ErrNotReady), err)
 	case !exists:
 		return Location{}, itemError(item, ErrUnknownItem)
-	}
-	switch err := r.confirmNoKey(ctx, item); {
-	case err != nil:
-		return Location{}, fmt.Errorf("%w: %w", itemError(item, ErrNotReady), err)
-	case what == released:
-		return Location{}, itemError(item, ErrMoving)
 	}
 	return Location{}, itemError(item, ErrNoOwner)
 }
@@ -303,10 +295,6 @@ func (r *Router) Members(ctx context.Context) ([]Member, error) {
 		}
 	}
 }
-
-// Changed returns a cursor that is told of every change of the table: for those who wait for more
-// than one item.
-func (r *Router) Changed() *messages.Cursor[struct{}] { return r.table.changed.Subscribe() }
 
 // MaxAge is how old the table may be and still be answered from.
 func (r *Router) MaxAge() time.Duration { return r.maxAge }

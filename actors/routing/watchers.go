@@ -56,7 +56,7 @@ func (r *Router) rereadAll(began time.Time) {
 // manageShares starts and stops one follower for each member's share.
 func (r *Router) manageShares(ctx context.Context) error {
 	group := supervisor.Of(ctx)
-	roster, suspects := r.table.roster.Subscribe(), r.staleShares.changed.Subscribe()
+	roster, late := r.table.roster.Subscribe(), r.late.Subscribe()
 	watched := map[string]*supervisor.Handle{}
 	after := map[string]uint64{}         // the ack for which the share is read again
 	for _, name := range group.Names() { // those of an incarnation before
@@ -70,10 +70,9 @@ func (r *Router) manageShares(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-roster.Changed():
-		case <-suspects.Changed():
-			suspects.Take()
-			for id, ack := range r.staleShares.take() {
-				if h := watched[id]; h != nil {
+		case <-late.Changed():
+			for id, ack := range late.Take() {
+				if h := watched[id]; h != nil && after[id] != ack {
 					after[id] = ack
 					r.log.Debug("routing-share-read-again", "member", id, "why",
 						"its poll has missed a change")

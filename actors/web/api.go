@@ -85,7 +85,7 @@ func (s *site) api(mux *http.ServeMux) {
 // nothing.
 var (
 	lists      = []string{"id", "member", "state", "drain", "without", "exclude"}
-	mayBeEmpty = []string{"after", "follow", "exclude", "verbose"}
+	mayBeEmpty = []string{"after", "follow", "exclude", "verbose", "wait", "prefix"}
 )
 
 // queryOf reads a query that has these parameters at the most. What would mean nothing is refused:

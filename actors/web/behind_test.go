@@ -48,7 +48,7 @@ func TestAGetThatWaitsBringsNothingOlderThanConsulHas(t *testing.T) {
 		severed.Store(true)
 		newest := put("new")
 		time.Sleep(2 * configstore.DefaultMaxAge)
-		page := newConfigSite(store, 1, newTurns()).handler()
+		page := newConfigSite(store, 1).handler()
 		get := func(path string) (int, string) {
 			r, w := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
 			r.Header.Set("If-None-Match", newest)

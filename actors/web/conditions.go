@@ -1,93 +1,57 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 )
 
-// conditions are those of a request by RFC 9110, 13.1: If-Match and If-None-Match. Dates are not
-// compared: nothing here has one.
-type conditions struct{ match, none *tagList }
+// conditions are If-Match and If-None-Match of a request (RFC 9110, 13.1), with one ETag or an
+// asterisk; empty: it has none.
+type conditions struct{ match, none string }
 
-func conditionsOf(h http.Header) (c conditions, err error) {
-	if c.match, err = tagListOf(h, "If-Match"); err == nil {
-		c.none, err = tagListOf(h, "If-None-Match")
+// conditionsOf reads those of a request. A read takes If-None-Match. A write takes one of both, and
+// of If-None-Match the asterisk alone: the key must not exist.
+func conditionsOf(r *http.Request, reads bool) (c conditions, err error) {
+	if c.match, err = tagOf(r.Header, "If-Match"); err != nil {
+		return c, err
 	}
-	return c, err
+	if c.none, err = tagOf(r.Header, "If-None-Match"); err != nil {
+		return c, err
+	}
+	switch {
+	case reads && c.match != "":
+		return c, errors.New("If-Match is for writes: give If-None-Match, or none")
+	case reads:
+	case c.match == "*":
+		return c, errors.New("If-Match: *: give the ETag of an earlier answer")
+	case c.none != "" && c.none != "*", c.none != "" && c.match != "":
+		return c, errors.New("a write takes If-Match with an ETag, or If-None-Match: *")
+	}
+	return c, nil
 }
 
 // any tells whether there are conditions.
-func (c conditions) any() bool { return c.match != nil || c.none != nil }
+func (c conditions) any() bool { return c != conditions{} }
 
-// matches tells whether If-Match holds for what has this ETag and exists, or does not: then nothing
-// matches.
-func (c conditions) matches(tag string, exists bool) bool {
-	return c.match == nil || exists && (c.match.star || c.match.has(tag, false))
-}
-
-// differs tells whether If-None-Match holds.
+// differs tells whether If-None-Match holds for what has this ETag, and exists or does not.
 func (c conditions) differs(tag string, exists bool) bool {
-	return c.none == nil || !(c.none.star && exists || c.none.has(tag, true))
+	return c.none == "" || c.none != tag && (c.none != "*" || !exists)
 }
 
-// tagList is an asterisk, or a list of entity tags.
-type tagList struct {
-	star bool
-	tags []string // as they are written: W/"…" is a weak one
-}
-
-// has compares as If-Match does, or weakly, as If-None-Match does. The tags here are all strong.
-func (l *tagList) has(tag string, weakly bool) bool {
-	for _, t := range l.tags {
-		if weakly {
-			t = strings.TrimPrefix(t, "W/")
-		}
-		if t == tag {
-			return true
-		}
+// tagOf reads a header. The tags here are all strong; a cache on the way may have made one weak.
+func tagOf(h http.Header, name string) (string, error) {
+	lines := h.Values(name)
+	if len(lines) == 0 {
+		return "", nil
 	}
-	return false
-}
-
-// tagListOf reads a header; nil: there is none.
-func tagListOf(h http.Header, name string) (*tagList, error) {
-	lines, ok := h[name]
-	if !ok {
-		return nil, nil
+	text := strings.TrimPrefix(strings.TrimSpace(strings.Join(lines, ",")), "W/")
+	inner, quoted := strings.CutPrefix(text, `"`)
+	inner, closed := strings.CutSuffix(inner, `"`)
+	if text != "*" && (!quoted || !closed || strings.ContainsAny(inner, "\" \t")) {
+		return "", fmt.Errorf(`%s: %s: give "*", or the ETag of an earlier answer with its `+
+			`quotes, such as "1234"`, name, quote(text))
 	}
-	bad := fmt.Errorf(`%s: %s: give "*", or the ETag of an earlier answer with its quotes, `+
-		`such as "1234", or several, separated by commas`,
-		name, quote(strings.Join(lines, ", ")))
-	l := &tagList{}
-	rest := strings.Trim(strings.Join(lines, ","), " \t,")
-	if rest == "*" {
-		l.star = true
-		return l, nil
-	}
-	for rest != "" {
-		weak := ""
-		if strings.HasPrefix(rest, "W/") {
-			weak, rest = "W/", rest[2:]
-		}
-		if !strings.HasPrefix(rest, `"`) {
-			return nil, bad
-		}
-		opaque, after, closed := strings.Cut(rest[1:], `"`)
-		if !closed || strings.ContainsFunc(opaque, func(r rune) bool {
-			return r <= ' ' || r == 0x7f
-		}) {
-			return nil, bad
-		}
-		l.tags = append(l.tags, weak+`"`+opaque+`"`)
-		next := strings.TrimLeft(after, " \t")
-		if next != "" && next[0] != ',' {
-			return nil, bad
-		}
-		rest = strings.TrimLeft(next, " \t,")
-	}
-	if len(l.tags) == 0 {
-		return nil, bad
-	}
-	return l, nil
+	return text, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -20,8 +19,7 @@ import (
 //
 //	GET    /config/KEY    the value; ETag is its index; 404: there is no such key
 //	PUT    /config/KEY    writes the body; If-Match: "INDEX" only over that index,
-//	                      If-None-Match: * only a new key; all other conditions of
-//	                      RFC 9110 as well
+//	                      If-None-Match: * only a new key
 //	DELETE /config/KEY    deletes; If-Match as for PUT
 //	GET    /config/       JSON of all keys, of those that begin with ?prefix=
 //
@@ -32,24 +30,21 @@ import (
 type configSite struct {
 	store   *configstore.Store
 	waiting chan struct{} // places for requests that wait for a change
-	// places for lists that are not from the cache, and so held in memory by their request
-	reading chan struct{}
-	asking  chan struct{} // places for single values that Consul is asked for
-	turns   turns         // of lists, and of others that are made
+	asking  chan struct{} // places for requests that Consul is asked for
 }
 
-func newConfigSite(store *configstore.Store, waits int, turns turns) *configSite {
+func newConfigSite(store *configstore.Store, waits int) *configSite {
 	return &configSite{store: store, waiting: make(chan struct{}, max(1, waits)),
-		reading: make(chan struct{}, 4), asking: make(chan struct{}, consulReads), turns: turns}
+		asking: make(chan struct{}, consulReads)}
 }
 
 const (
 	// configPatience is how long a request waits for Consul unless it says otherwise.
 	configPatience = 5 * time.Second
 	configLongest  = 5 * time.Minute
-	// consulReads is how many values Consul is asked for at one time. It takes 200 connections from
-	// one address, of which the session needs one.
-	consulReads = 16
+	// consulReads is how many requests Consul is asked for at one time. It takes 200 connections
+	// from one address, of which the session needs one.
+	consulReads = 8
 )
 
 func (c *configSite) handler() http.Handler {
@@ -72,7 +67,7 @@ func (c *configSite) serve(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.URL.Path, configPath)
 	r.SetPathValue("key", key)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	p, err := paramsOf(r, reads && key == "")
+	p, err := paramsOf(r, reads, reads && key == "")
 	if err == nil && p.wait == 0 && (r.Method == http.MethodPut || r.Method == http.MethodDelete) {
 		err = errors.New("wait=0s: a write is answered when Consul, or the log, has it, and " +
 			"nothing was written: give wait=1s or more")
@@ -111,34 +106,25 @@ type params struct {
 }
 
 // paramsOf reads both, and refuses what it cannot make sense of instead of leaving it out.
-func paramsOf(r *http.Request, lists bool) (p params, err error) {
+func paramsOf(r *http.Request, reads, lists bool) (p params, err error) {
 	p.wait = configPatience
-	if p.conditions, err = conditionsOf(r.Header); err != nil {
+	if p.conditions, err = conditionsOf(r, reads); err != nil {
 		return p, err
 	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return p, fmt.Errorf("the query: %w", err)
+	names := []string{"wait"}
+	if lists {
+		names = append(names, "prefix")
 	}
-	for name, values := range query {
-		switch {
-		case len(values) > 1:
-			return p, fmt.Errorf("%s is given %d times: give it once", quote(name), len(values))
-		case name == "prefix" && lists:
-			p.prefix = values[0]
-		case name == "wait":
-			p.waits = values[0] != ""
-			if p.waits {
-				if p.wait, err = time.ParseDuration(values[0]); err != nil || p.wait < 0 ||
-					p.wait > configLongest {
-					return p, fmt.Errorf("wait=%s: give a time of 0s to %v", quote(values[0]),
-						configLongest)
-				}
-			}
-		case lists:
-			return p, fmt.Errorf("%s: a list takes prefix and wait", quote(name))
-		default:
-			return p, fmt.Errorf("%s: a key takes wait", quote(name))
+	query, err := queryOf(r, names)
+	if err != nil {
+		return p, err
+	}
+	p.prefix = query.Get("prefix")
+	text := query.Get("wait")
+	if p.waits = text != ""; p.waits {
+		if p.wait, err = time.ParseDuration(text); err != nil || p.wait < 0 ||
+			p.wait > configLongest {
+			return p, fmt.Errorf("wait=%s: give a time of 0s to %v", quote(text), configLongest)
 		}
 	}
 	return p, nil
@@ -195,8 +181,6 @@ func (c *configSite) get(w http.ResponseWriter, r *http.Request, p params) {
 	// also of a key that does not exist, so that it can be waited for
 	w.Header().Set("ETag", tag(e.Index))
 	switch {
-	case !p.matches(tag(e.Index), exists):
-		c.fail(w, unmet(key, e.Index), p)
 	case !p.differs(tag(e.Index), exists):
 		w.WriteHeader(http.StatusNotModified)
 	case err != nil:
@@ -222,56 +206,26 @@ func (c *configSite) entry(ctx context.Context, key string) (configstore.Entry, 
 
 // read is what Consul has. A crowd takes few connections.
 func (c *configSite) read(ctx context.Context, key string) (configstore.Entry, error) {
+	done, err := c.ask(ctx)
+	if err != nil {
+		return configstore.Entry{}, err
+	}
+	defer done()
+	return c.store.Read(ctx, key)
+}
+
+// ask takes one of the places for requests that Consul is asked for.
+func (c *configSite) ask(ctx context.Context) (done func(), err error) {
 	select {
 	case c.asking <- struct{}{}:
-		defer func() { <-c.asking }()
-		return c.store.Read(ctx, key)
+		return func() { <-c.asking }, nil
 	case <-ctx.Done():
-		return configstore.Entry{}, fmt.Errorf("%w: many others wait for it: %w",
-			configstore.ErrUnreachable, ctx.Err())
+		return nil, fmt.Errorf("%w: many others wait for it: %w", configstore.ErrUnreachable,
+			ctx.Err())
 	}
-}
-
-func unmet(key string, index uint64) error {
-	what := "it does not exist"
-	if index != 0 {
-		what = "its ETag is " + tag(index)
-	}
-	return fmt.Errorf("%w: config key %q: the condition does not hold: %s", configstore.ErrConflict,
-		key, what)
-}
-
-// listed is what a header lists, in all of its lines: the first of them may be empty.
-func listed(h http.Header, name string) (items []string) {
-	for item := range strings.SplitSeq(strings.Join(h.Values(name), ","), ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			items = append(items, item)
-		}
-	}
-	return items
 }
 
 func (c *configSite) put(w http.ResponseWriter, r *http.Request, p params) {
-	if len(listed(r.Header, "Content-Range")) > 0 {
-		http.Error(w, "Content-Range: a value is written as a whole: send all of it",
-			http.StatusBadRequest)
-		return
-	}
-	for _, coding := range listed(r.Header, "Content-Encoding") {
-		if !strings.EqualFold(coding, "identity") {
-			http.Error(w, fmt.Sprintf(
-				"Content-Encoding: %s: a value is kept as it is sent: send it without",
-				quote(coding)), http.StatusUnsupportedMediaType)
-			return
-		}
-	}
-	if !r.ProtoAtLeast(1, 1) && r.Header.Get("Content-Length") == "" {
-		http.Error(w,
-			"a value of HTTP/1.0 needs its Content-Length: without it nobody knows whether it is "+
-				"here as a whole",
-			http.StatusLengthRequired)
-		return
-	}
 	value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, configstore.MaxValue))
 	if err != nil {
 		c.broken(w, err, p)
@@ -279,59 +233,43 @@ func (c *configSite) put(w http.ResponseWriter, r *http.Request, p params) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), p.wait)
 	defer cancel()
-	key, index := r.PathValue("key"), uint64(0)
-	if p.any() {
-		index, err = c.ifAt(ctx, key, p.conditions, func(at uint64) (uint64, error) {
-			return c.store.CompareAndSet(ctx, key, value, at)
-		})
-	} else {
-		index, err = c.store.Put(ctx, key, value)
+	key := r.PathValue("key")
+	if !p.any() {
+		index, err := c.store.Put(ctx, key, value)
+		c.written(w, index, err, p)
+		return
+	}
+	index, err := p.index(key)
+	if err == nil {
+		index, err = c.store.CompareAndSet(ctx, key, value, index)
 	}
 	c.written(w, index, err, p)
 }
 
 func (c *configSite) delete(w http.ResponseWriter, r *http.Request, p params) {
 	ctx, key := r.Context(), r.PathValue("key")
-	var err error
-	if p.any() {
-		_, err = c.ifAt(ctx, key, p.conditions, func(at uint64) (uint64, error) {
-			return 0, c.store.CompareAndDelete(ctx, key, at)
-		})
-	} else {
-		err = c.store.Delete(ctx, key)
+	if !p.any() {
+		c.written(w, 0, c.store.Delete(ctx, key), p)
+		return
+	}
+	index, err := p.index(key)
+	if err == nil {
+		err = c.store.CompareAndDelete(ctx, key, index)
 	}
 	c.written(w, 0, err, p)
 }
 
-// ifAt writes if conditions hold. They are looked at in what Consul has, and the write is for just
-// that, also where it changes nothing: a write that waits comes before it. If the key has changed
-// meanwhile, they are looked at anew.
-func (c *configSite) ifAt(ctx context.Context, key string, p conditions,
-	write func(at uint64) (uint64, error)) (uint64, error) {
-	if p.match == nil && p.none.star {
-		// Refused by what is there, or by what an earlier write makes, and by nothing else.
-		return write(0)
+// index is the one that a key must have for a write to take place; 0: it must not exist.
+func (c conditions) index(key string) (uint64, error) {
+	if c.none == "*" {
+		return 0, nil
 	}
-	if p.none == nil && len(p.match.tags) == 1 {
-		if at, err := strconv.ParseUint(strings.Trim(p.match.tags[0], `"`), 10, 64); err == nil &&
-			at != 0 && tag(at) == p.match.tags[0] {
-			return write(at)
-		}
+	at, err := strconv.ParseUint(strings.Trim(c.match, `"`), 10, 64)
+	if err != nil || at == 0 {
+		return 0, fmt.Errorf("%w: config key %q: the condition does not hold: %s is the ETag of "+
+			"no value", configstore.ErrConflict, key, quote(c.match))
 	}
-	for {
-		e, err := c.read(ctx, key)
-		if err != nil && !errors.Is(err, configstore.ErrNotFound) {
-			return 0, err
-		}
-		exists := err == nil // else it has no ETag: the one of the answer is for a GET to wait by
-		if !p.matches(tag(e.Index), exists) || exists && !p.differs(tag(e.Index), exists) {
-			return 0, unmet(key, e.Index)
-		}
-		index, err := write(e.Index)
-		if !errors.Is(err, configstore.ErrConflict) || ctx.Err() != nil {
-			return index, err
-		}
-	}
+	return at, nil
 }
 
 // broken answers for a value that is not here as a whole: half of one is none. The sender may be
@@ -345,8 +283,7 @@ func (c *configSite) broken(w http.ResponseWriter, err error, p params) {
 	}
 	status, why := http.StatusBadRequest, "the value broke off"
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		status, why = http.StatusRequestTimeout, fmt.Sprintf("the value was not here within %v",
-			BodyTimeout)
+		status, why = http.StatusRequestTimeout, fmt.Sprintf("nothing of it came for %v", Pace)
 	}
 	http.Error(w, printable.Line(fmt.Sprintf("%s (%v): nothing was written; send it again", why,
 		err)),

@@ -49,14 +49,11 @@
 //  5. Consul and the actors are asked when somebody looks, and once a second at most, however many
 //     look. All who follow the events share one long poll. Plans are made for one asker at a time;
 //     each that differs from the one before reads Consul.
-//  6. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body must be here within
-//     [BodyTimeout]. 16 clients at most read a document above 256 KiB at one time, and
-//     Options.ConfigWaits requests wait for a change of the configuration, Options.Followers
-//     follow the events, and 8 wait for a plan. Others get 503. Lists of items, of events (also
-//     for those who follow them) and of the configuration are made in turns, on half of the
-//     processors. So is the version of a list of the configuration found out, once at each change
-//     for all who wait for another one. Where the cache does not do, Consul is asked for 16 values
-//     at one time, and others wait.
+//  6. Limits. Each 64 KiB of an answer must be taken within [Pace], and a body may rest for as
+//     long. 16 clients at most read a document above 256 KiB at one time, Options.ConfigWaits
+//     requests wait for a change of the configuration, and Options.Followers follow the events.
+//     Others get 503. Answers that are made for one asker are made in turns, on half of the
+//     processors. Where the cache does not do, Consul is asked for 8 at one time, and others wait.
 //  7. Who follows the events hears each one that is in the log, and with Last-Event-ID goes on
 //     where it was; those of one transaction may come twice then. Nothing is queued for a slow
 //     client.

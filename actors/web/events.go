@@ -50,11 +50,11 @@ func wantedOf(r *http.Request, q url.Values) (want wanted, err error) {
 	if want.limit, err = number(q, "limit", 1, most, most); err != nil {
 		return want, err
 	}
-	if last := slices.Compact(listed(r.Header, "Last-Event-ID")); len(last) > 0 {
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		// of a client that was cut off, which asks with the query of its beginning
 		want.known, want.again = true, true
-		if want.after, err = number(url.Values{"Last-Event-ID": {strings.Join(last, ", ")}},
-			"Last-Event-ID", 0, most, 0); err != nil {
+		if want.after, err = number(url.Values{"Last-Event-ID": {last}}, "Last-Event-ID", 0, most,
+			0); err != nil {
 			return want, err
 		}
 	}
@@ -169,7 +169,7 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 				_, want.after = l.After(0)
 				begun = true
 			}
-			err = s.tell(r.Context(), w, events, want)
+			err = s.tell(w, events, want)
 			want.since = time.Time{} // what comes now is new, whatever the leader's clock shows
 		}
 		if err != nil || flush() != nil {
@@ -181,19 +181,10 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 // errStopping ends a stream whose host stops.
 var errStopping = errors.New("the host stops")
 
-// tell sends events, in turns with others: it may be a whole log of them. Nobody's turn lasts while
-// its client takes a piece, and more than a piece is not made for it. It ends early if the client
-// goes or the host stops. A client that there is nothing to tell gets the id alone.
-func (s *site) tell(ctx context.Context, w io.Writer, events []actors.Event, want wanted) error {
-	select {
-	case s.turns <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.stopping:
-		return errStopping
-	}
-	defer s.turns.give()
-	b := bufio.NewWriterSize(between{w, s.turns}, listPiece)
+// tell sends events. It ends early if the client goes or the host stops. A client that there is
+// nothing to tell gets the id alone.
+func (s *site) tell(w io.Writer, events []actors.Event, want wanted) error {
+	b := bufio.NewWriter(w)
 	events = actors.About(events, want.about, want.since)
 	if len(events) == 0 {
 		fmt.Fprintf(b, "id: %d\n\n", want.after)

@@ -21,7 +21,7 @@ func TestReadersOfALargeValueHaveNoCopyEachOfIt(t *testing.T) {
 		if _, err := store.Put(t.Context(), "k", value); err != nil {
 			t.Fatal(err)
 		}
-		site := newConfigSite(store, 1, newTurns()).handler()
+		site := newConfigSite(store, 1).handler()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		const readers = 20

@@ -53,8 +53,7 @@ func serveGuardedConfigPage(t *testing.T, token string, before ...*api.KVPair) *
 	must(t, err)
 	site := showing(&fakeLooker{})
 	site.config, site.token = store, token
-	server := httpserver.New(httpserver.Config{Handler: site.limited(Options{}), Conns: 256,
-		Pace: Pace, Body: BodyTimeout})
+	server := httpserver.New(httpserver.Config{Handler: site.limited(Options{}), Conns: 256})
 	ctx, cancel := context.WithCancel(t.Context())
 	storing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var page, running sync.WaitGroup

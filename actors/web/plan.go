@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -17,39 +16,25 @@ type planner struct {
 	plan    func(context.Context, actors.WhatIf) (actors.Plan, error)
 	explain func(error) error
 	turn    chan struct{} // held by the one who plans
-	waiting chan struct{} // places for those who wait for that
 
 	// The last plan: guarded by turn.
 	last  *view
 	query string // that it answers
 }
 
-// The limits of a plan: planTimeout is for reading and planning, planWaiting for those who wait.
 const (
-	planTimeout = time.Minute
-	planWaiting = 8
-	planAdded   = 1000 // members more
+	planTimeout = time.Minute // for reading and planning
+	planAdded   = 1000        // members more, at the most
 )
 
 func newPlanner(op *actors.Operator, explain func(error) error) *planner {
 	if explain == nil {
 		explain = func(err error) error { return err }
 	}
-	return &planner{plan: op.Plan, explain: explain, turn: make(chan struct{}, 1),
-		waiting: make(chan struct{}, planWaiting)}
+	return &planner{plan: op.Plan, explain: explain, turn: make(chan struct{}, 1)}
 }
 
-// errBusy is returned when too many wait for a plan.
-var errBusy = fmt.Errorf("%d others wait for a plan, which is the limit: ask again soon",
-	planWaiting)
-
 func (p *planner) look(ctx context.Context, what actors.WhatIf, query string) (*view, error) {
-	select {
-	case p.waiting <- struct{}{}:
-		defer func() { <-p.waiting }()
-	default:
-		return nil, errBusy
-	}
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()

@@ -129,31 +129,3 @@ func TestWhetherAMemberIsReadyIsFoundOutOnceASecondHoweverManyAsk(t *testing.T) 
 		}
 	})
 }
-
-// A process that is stopped in the middle of a look, or a host that is suspended then, makes the
-// look a long one. What it saw is not good for a multiple of that.
-func TestAMemberThatStoodStillDuringALookIsSoonLookedAtAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster := actorstest.New(t)
-		n1 := cluster.Start("n1", nil).Coordinator()
-		time.Sleep(10 * time.Second)
-		s := showing(nil, n1)
-		looping := 0
-		s.own.of = func(c *actors.Coordinator) actors.OwnItems {
-			own := c.OwnItems()
-			own.States = map[actors.ItemState]int{actors.ItemLooping: looping}
-			if looping == 0 {
-				time.Sleep(38 * time.Second) // it is stopped
-			}
-			return own
-		}
-		if w := ask(s, "/readyz"); w.Code != http.StatusOK {
-			t.Fatalf("%d %s", w.Code, w.Body)
-		}
-		looping = 1
-		time.Sleep(5 * time.Second)
-		if w := ask(s, "/readyz"); w.Code != http.StatusServiceUnavailable {
-			t.Errorf("5 s after it went on: %d %s", w.Code, w.Body)
-		}
-	})
-}

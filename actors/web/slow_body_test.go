@@ -26,7 +26,7 @@ func TestAValueThatArrivesSlowlyIsWritten(t *testing.T) {
 			_ = in.Close()
 		}()
 		w := httptest.NewRecorder()
-		newConfigSite(store, 1, newTurns()).handler().ServeHTTP(w,
+		newConfigSite(store, 1).handler().ServeHTTP(w,
 			httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/config/k", body))
 		if w.Code != http.StatusNoContent {
 			t.Errorf("%d %s", w.Code, w.Body)
@@ -39,7 +39,7 @@ func TestAWriteThatIsNotWaitedForIsRefusedAndWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{NoJitter: true})
 		t.Cleanup(consul.Close)
-		h := newConfigSite(loaded(t, consul.Client()), 1, newTurns()).handler()
+		h := newConfigSite(loaded(t, consul.Client()), 1).handler()
 		ask := func(method, wait string) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method,

@@ -51,14 +51,6 @@ const (
 	restFactor  = 3 // a read that took long is followed by a pause of that many times as long
 )
 
-// goodUntil is until when something is good whose reading has just ended. A process that was
-// stopped in the middle of it, or whose host was suspended, took long for no good reason: so there
-// is a longest pause.
-func goodUntil(begin time.Time, mostRest time.Duration) time.Time {
-	took := time.Since(begin)
-	return begin.Add(max(lookEvery, took+min(restFactor*took, mostRest)))
-}
-
 // view is one reading, ready to be sent.
 type view struct {
 	fresh   time.Time // until when it is good
@@ -100,8 +92,9 @@ func (c *viewCache) look(ctx context.Context) *view {
 	begin := time.Now()
 	v := c.read(own)
 	v.fresh = begin.Add(lookEvery)
-	if v.err == nil { // a failure is asked about again soon, however long it took
-		v.fresh = goodUntil(begin, restFactor*lookTimeout)
+	// A failure is asked about again soon. A host that was suspended took long for no good reason.
+	if took := time.Since(begin); v.err == nil && took > lookEvery/(1+restFactor) {
+		v.fresh = time.Now().Add(restFactor * min(took, lookTimeout))
 	}
 	c.mu.Lock()
 	c.last = v

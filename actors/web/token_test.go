@@ -1,6 +1,7 @@
 package web
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/coordd/coordd/actors/actorstest"
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit"
 )
 
@@ -152,30 +154,55 @@ func TestWhetherAMemberIsWellIsToldWithoutTheTokenAndWhyNotIsNot(t *testing.T) {
 	})
 }
 
-// A dispatcher has no token: it is told that there is no service, and tells its client so.
-func TestADispatcherIsToldThatThePageIsNoServiceWithoutTheToken(t *testing.T) {
+// A dispatcher has no token, and asks by the name that its client has asked it for.
+func TestADispatcherIsToldThatThePageIsNoService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, h := guarded(t)
-		w := testkit.Send(h, "GET", "/v1/status", dispatch.HeaderItem, "a")
-		if asked := w.Result().Header; w.Code != http.StatusBadGateway ||
-			asked.Get(dispatch.HeaderReason) != dispatch.ReasonNoAddress ||
-			asked.Get("WWW-Authenticate") != "" {
-			t.Errorf("%d %v", w.Code, asked)
+		for _, host := range []string{"10.0.0.1:8080", "jobs.example.org"} {
+			w := testkit.Send(h, "POST", "/a/x", "Host", host, dispatch.HeaderItem, "a")
+			if asked := w.Result().Header; w.Code != http.StatusBadGateway ||
+				asked.Get(dispatch.HeaderReason) != dispatch.ReasonNoAddress ||
+				asked.Get("WWW-Authenticate") != "" {
+				t.Errorf("%s: %d %v", host, w.Code, asked)
+			}
 		}
 	})
 }
 
-// What is dispatched keeps the Host that its client has asked for. The page does not go by that
-// name, and is no service by any.
-func TestADispatcherIsToldThatThePageIsNoServiceWhateverNameItsClientAskedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, _, h := guarded(t)
-		for _, host := range []string{"10.0.0.1:8080", "jobs.example.org", "jobs.example.org:8080"} {
-			w := testkit.Send(h, "POST", "/a/x", "Host", host, dispatch.HeaderItem, "a")
-			if reason := w.Header().Get(dispatch.HeaderReason); w.Code != http.StatusBadGateway ||
-				reason != dispatch.ReasonNoAddress {
-				t.Errorf("%s: %d %q %s", host, w.Code, reason, w.Body)
-			}
+// So do metrics and profiles, which are there only if the host gives them, and a handler that is
+// mounted below a path.
+func TestAHandlerAnswersOnlyForItsOwnNames(t *testing.T) {
+	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
+	defer consul.Close()
+	m, _ := soleMemberOf(t, consul.Client())
+	some := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {})
+	all := Options{Hosts: []string{"jobs.example.org"}, Metrics: some, Pprof: some}
+	for _, c := range []struct {
+		options            Options
+		method, path, host string
+		want               int
+	}{
+		{all, "GET", "", "jobs.example.org:443", 200},
+		{all, "GET", "v1/status", "127.0.0.1:7070", 200},
+		{all, "GET", "v1/status", "evil.example", 403},
+		{all, "GET", "metrics", "localhost", 200},
+		{all, "HEAD", "metrics", "localhost", 200},
+		{all, "POST", "metrics", "localhost", 405},
+		{all, "GET", "metrics", "evil.example", 403},
+		{all, "GET", "debug/pprof/heap", "localhost", 200},
+		{all, "POST", "debug/pprof/heap", "localhost", 405},
+		{all, "GET", "debug/pprof/heap", "evil.example", 403},
+		{Options{}, "GET", "metrics", "localhost", 404},
+		{Options{}, "GET", "debug/pprof/heap", "localhost", 404},
+		{Options{}, "GET", "", "jobs.example.org", 403},
+	} {
+		mux := http.NewServeMux()
+		mux.Handle("/coordd/", http.StripPrefix("/coordd", New(m, c.options)))
+		w := testkit.Send(mux, c.method, "/coordd/"+c.path, "Host", c.host)
+		if w.Code != c.want || w.Code == 403 && !strings.Contains(w.Body.String(),
+			"web.Options.Hosts") || w.Code == 200 && w.Header().Get(
+			"X-Content-Type-Options") == "" {
+			t.Errorf("%s %s for %s: %d %v %s", c.method, c.path, c.host, w.Code, w.Header(), w.Body)
 		}
-	})
+	}
 }

@@ -2,13 +2,11 @@ package web
 
 import (
 	"context"
-	"io"
 	"runtime"
 )
 
-// turns are for work that takes a processor for long: whoever renews the session waits behind every
-// goroutine that could run, and these wait for each other instead. Nobody's turn lasts while a
-// client is waited for.
+// turns are for work that takes a processor for long. The renewal of the session would wait behind
+// each goroutine that could run: these wait for each other instead.
 type turns chan struct{}
 
 func newTurns() turns { return make(turns, max(1, runtime.GOMAXPROCS(0)/2)) }
@@ -29,15 +27,3 @@ func (t turns) take(ctx context.Context) error {
 }
 
 func (t turns) give() { <-t }
-
-// between is a writer for whoever has a turn: it is another's while what is written is sent.
-type between struct {
-	io.Writer
-	turns turns
-}
-
-func (b between) Write(p []byte) (int, error) {
-	b.turns.give()
-	defer func() { b.turns <- struct{}{} }()
-	return b.Writer.Write(p)
-}

@@ -17,13 +17,8 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// The times that a client has, see [New].
-const (
-	// Pace is how long a client may take for each 64 KiB of an answer.
-	Pace = 10 * time.Second
-	// BodyTimeout is how long a request's body may take to arrive.
-	BodyTimeout = 15 * time.Second
-)
+// Pace is how long a client may take for each 64 KiB of an answer, and rest within a body.
+const Pace = 10 * time.Second
 
 // Options are settings of [New]. The zero value is usable.
 type Options struct {
@@ -142,7 +137,7 @@ func (s *site) limited(o Options) http.Handler {
 		o.HostsFlag = "web.Options.Hosts"
 	}
 	hosts := httpserver.NewHosts(o.HostsFlag, o.Hosts...)
-	return httpserver.Paced(noService(hosts.Only(s.handler())), Pace, BodyTimeout)
+	return httpserver.Paced(noService(hosts.Only(s.handler(), nil)), Pace)
 }
 
 // noService answers a dispatcher, which sends a request for an item here where its member publishes
@@ -193,7 +188,7 @@ func (s *site) handler() http.Handler {
 	if s.pprof != nil {
 		mux.Handle("GET /debug/pprof/", s.pprof)
 	}
-	config := newConfigSite(s.config, s.waits, s.turns).handler()
+	config := newConfigSite(s.config, s.waits).handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -1,191 +1,128 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/coordd/coordd/actors/configstore"
-	"github.com/coordd/coordd/internal/printable"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) configCommand() *cobra.Command {
-	var s serviceFlags
-	cmd := group(&cobra.Command{
+	return group(&cobra.Command{
 		Use:   "config",
 		Short: "Read, change and follow the configuration",
-		Long: `Reads, changes and follows the configuration of a service: keys with values, in
-Consul below service/SERVICE/config_data/. A key may hold slashes; a value is any
-bytes, at most 380 KiB; an empty value is a value.
-
-What is said here of a log (--config-log DIR): a write is put into it, on the disk, before it is
-sent to Consul. When the command is killed, or Consul goes away, the next command with the same
-DIR sends it: in order, once, and only if nobody else has changed the key meanwhile. If someone
-has, that is said, and the write is kept in DIR/conflicts; so it is if Consul denies the write for
-a minute, in which those behind it wait.`,
+		Long: `Reads, changes and follows the configuration of a service: keys with values, in Consul
+below service/SERVICE/config_data/. A key may hold slashes. A value is any bytes, at most 380 KiB;
+an empty value is a value.`,
 		Example: `  coordd config put limits/rate 50
   coordd config get limits/rate
-  coordd config export > config.jsonl`,
-	}, a.configGet(&s), a.configPut(&s), a.configRemove(&s), a.configList(&s), a.configWatch(&s),
-		a.configExport(&s), a.configImport(&s), a.configReplay(&s))
-	s.register(cmd.PersistentFlags())
-	return cmd
+  coordd config list`,
+	}, a.configGet(), a.configPut(), a.configRemove(), a.configList(), a.configWatch())
 }
 
-// writeFlags are those of commands that write.
-type writeFlags struct {
-	log  string
-	wait time.Duration
+// configEntry is the JSON form of one key, in a list and in a watch.
+type configEntry struct {
+	Key     string `json:"key"`
+	Index   uint64 `json:"index,omitempty"`
+	Deleted bool   `json:"deleted,omitempty"`
+	// One of the two: JSON holds text only.
+	Value *string `json:"value,omitempty"`
+	Bytes []byte  `json:"value_base64,omitempty"`
 }
 
-func (w *writeFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&w.log, "config-log", "",
-		"The `directory` of a log of writes: what is in it survives a crash, and is sent by the "+
-			"next command that names it.")
-	cmd.Flags().DurationVar(&w.wait, "wait", cmp.Or(w.wait, 30*time.Second),
-		"How `long` to wait for Consul at the most.")
+func entryOf(e configstore.Entry) configEntry {
+	shown := configEntry{Key: e.Key, Index: e.Index}
+	if utf8.Valid(e.Value) {
+		text := string(e.Value)
+		shown.Value = &text
+	} else {
+		shown.Bytes = e.Value
+	}
+	return shown
 }
 
-// reading returns the store for commands that ask once: it asks Consul itself, and keeps nothing.
-func (s *serviceFlags) reading(ctx context.Context, log *slog.Logger) (*configstore.Store, error) {
+// configure makes c a command about the configuration.
+func (a *app) configure(c *cobra.Command, least, most int, what string,
+	flags func(f *pflag.FlagSet), do func(context.Context, *serviceFlags, []string) error,
+) *cobra.Command {
+	var s serviceFlags
+	f := c.Flags()
+	f.SortFlags = false
+	if flags != nil {
+		flags(f)
+	}
+	s.register(f)
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return usage("give %s, not %d arguments", what, len(args))
+		}
+		return nil
+	}
+	c.RunE = a.does(func(ctx context.Context, args []string) error { return do(ctx, &s, args) })
+	return c
+}
+
+// store returns a store of the configuration once Consul has answered. One that reads asks Consul
+// itself, and keeps nothing.
+func (s *serviceFlags) store(ctx context.Context, reads bool, log *slog.Logger) (
+	*configstore.Store, error) {
 	if _, err := s.reached(ctx); err != nil {
 		return nil, err
 	}
-	client, address, err := s.client(ctx)
+	client, address, err := s.client()
 	if err != nil {
 		return nil, err
 	}
 	return configstore.New(configstore.Config{Service: s.service, Client: client, Consul: address,
-		Logger: log, ReadOnly: true})
+		Logger: log, ReadOnly: reads})
 }
 
-// writing runs a store while f lasts, and says what of an earlier command's log was refused.
-func (a *app) writing(ctx context.Context, s *serviceFlags, w writeFlags, f func(context.Context,
-	*configstore.Store) error) error {
-	if w.wait <= 0 {
-		return usage("--wait %v: give a time above 0s", w.wait)
-	}
-	if _, err := s.reached(ctx); err != nil {
-		return err
-	}
-	client, address, err := s.client(ctx)
-	if err != nil {
-		return err
-	}
-	c, err := configstore.New(configstore.Config{Service: s.service, Client: client,
-		Consul: address, Owner: configstore.CommandOwner(), LogDir: w.log,
-		Logger: slog.New(slog.DiscardHandler)})
+// write runs a store while f lasts.
+func (s *serviceFlags) write(ctx context.Context, wait time.Duration,
+	f func(context.Context, *configstore.Store) error) error {
+	c, err := s.store(ctx, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(own) }()
-	call, stop := context.WithTimeout(ctx, w.wait)
+	call, stop := context.WithTimeout(ctx, wait)
 	defer stop()
-	done := make(chan error, 1)
-	go func() {
-		err := c.WaitLoaded(call)
-		if err == nil {
-			err = f(call, c)
-		}
-		if d := c.Queue().Get().Denied; err != nil && d != nil && !errors.Is(err, configstore.ErrDenied) {
-			err = fmt.Errorf("%w; the first write in the log is denied: %w", err, d)
-		}
-		done <- err
-	}()
-	select {
-	case err = <-done:
-		// One that stops by itself says why, unless it is told to stop before it has.
-		stopped := errors.Is(err, configstore.ErrStopped)
-		if !stopped {
-			cancel()
-		}
-		if end := <-ended; stopped && end != nil {
-			err = plain(end)
-		} else {
-			err = errors.Join(err, end)
-		}
-		cancel()
-	case err = <-ended: // the log cannot be opened
-		cancel()
-		stop()
-		<-done
-		err = plain(err)
+	if err = c.WaitLoaded(call); err == nil {
+		err = f(call, c)
 	}
-	q := c.Queue().Get()
-	for _, line := range refusedLines(q, w.log) {
-		fmt.Fprintln(a.lines, line)
-	}
-	if q.Refused > 0 {
-		err = errors.Join(err, errEarlier)
-	}
-	return err
+	cancel()
+	return errors.Join(err, <-ended)
 }
 
-// refusedLines says what was refused of the writes that an earlier command has left in a log.
-func refusedLines(q configstore.Queue, log string) (lines []string) {
-	say := func(format string, args ...any) {
-		lines = append(lines, "coordd config: "+printable.Line(fmt.Sprintf(format, args...)))
-	}
-	kept := len(q.Conflicts) - q.Unkept // of those that are named, the first ones
-	for i, refused := range q.Conflicts {
-		where := "is kept in its file conflicts"
-		if i >= kept {
-			where = fmt.Sprintf("stays in the log, as its file conflicts does not take it (%v)",
-				q.UnkeptErr)
-		}
-		say("an earlier write in %s was refused, and %s: %s", log, where, refused.Error)
-	}
-	unkept := max(0, -kept)
-	if more := q.Refused - len(q.Conflicts) - unkept; more > 0 {
-		say("of the writes in %s %d more were refused, and are kept in that file", log, more)
-	}
-	if unkept > 0 {
-		say("of the writes in %s %d more were refused, and stay in the log as well", log, unkept)
-	}
-	return lines
+func waitFlag(f *pflag.FlagSet, wait *time.Duration) {
+	f.DurationVar(wait, "wait", 30*time.Second, "The `time` to wait for Consul at the most.")
 }
 
-// leftSent waits until nothing is left in the log of an earlier command: what Consul has before
-// that says nothing.
-func leftSent(ctx context.Context, c *configstore.Store) error {
-	q, err := c.Queue().Wait(ctx, func(q configstore.Queue) bool {
-		return q.Ready && q.Waiting == 0 || q.Err != nil
-	})
-	if err != nil {
-		return fmt.Errorf("%s left in the log: %w", count(c.Queue().Get().Waiting, "write"), err)
-	}
-	return q.Err
-}
-
-var errEarlier = errors.New("an earlier write was refused: see above")
-
-func (a *app) configGet(s *serviceFlags) *cobra.Command {
+func (a *app) configGet() *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
+	return a.configure(&cobra.Command{
 		Use:   "get KEY",
 		Short: "Print the value of a key",
-		Long: `Prints the value of a key, byte by byte, and nothing else: an empty value prints
-nothing, and a terminal obeys what is in it. A key that does not exist is an error, exit
-code 1. With --json it is escaped, and printed with the key's index, which --cas of put and
-rm take.`,
+		Long: `Prints the value of a key, byte by byte, and nothing else. A key that does not exist is
+an error, exit code 1. With --json it prints the key's index as well, which --cas of put and rm
+take.`,
 		Example: "  coordd config get limits/rate",
-		Args:    exactly(1, "one key"),
-	}
-	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
+	}, 1, 1, "one key", func(f *pflag.FlagSet) {
+		f.BoolVar(&asJSON, "json", false, "Print JSON, with the index.")
+	}, func(ctx context.Context, s *serviceFlags, args []string) error {
 		if err := configstore.Check(configstore.Remove(args[0])); err != nil {
 			return err
 		}
-		c, err := s.reading(ctx, slog.New(slog.DiscardHandler))
+		c, err := s.store(ctx, true, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return err
 		}
@@ -194,267 +131,167 @@ rm take.`,
 			return err
 		}
 		if asJSON {
-			return printJSON(a.out, listedOf(e))
+			return printJSON(a.out, entryOf(e))
 		}
 		_, err = a.out.Write(e.Value)
 		return err
 	})
-	jsonFlag(cmd, &asJSON, "Print JSON, with the index.")
-	return cmd
 }
 
-// maxStdin is more than any value may have: what is larger is refused with its size.
-const maxStdin = 64 << 20
-
-func (a *app) configPut(s *serviceFlags) *cobra.Command {
-	var w writeFlags
+func (a *app) configPut() *cobra.Command {
+	var wait time.Duration
 	var cas uint64
-	cmd := &cobra.Command{
+	c := &cobra.Command{
 		Use:   "put KEY VALUE",
 		Short: "Write a key",
-		Long: `Writes a key, whatever it holds, and ends when Consul has it; - means that the
-value is standard input. With --cas INDEX it is written only if its index is that
-(see get --json and list), and with --cas 0 only if it does not exist.`,
+		Long: `Writes a key and ends when Consul has it; - means that the value is standard input.
+With --cas INDEX it is written only if its index is that (see get --json and list), and with --cas 0
+only if it does not exist.`,
 		Example: `  coordd config put limits/rate 50
   coordd config put tls/cert - < cert.pem
   coordd config put limits/rate 60 --cas 1043`,
-		Args: exactly(2, "a key and a value, or - for standard input"),
 	}
-	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
-		value := []byte(args[1])
-		if args[1] == "-" {
-			var err error
-			if value, err = a.readAll(ctx, "-"); err != nil {
-				return fmt.Errorf("standard input: %w", err)
+	return a.configure(c, 2, 2, "a key and a value, or - for standard input",
+		func(f *pflag.FlagSet) {
+			f.Uint64Var(&cas, "cas", 0,
+				"Write only over this `index`; 0: only if the key does not exist.")
+			waitFlag(f, &wait)
+		}, func(ctx context.Context, s *serviceFlags, args []string) error {
+			value := []byte(args[1])
+			if args[1] == "-" {
+				var err error
+				if value, err = a.readAll("-"); err != nil {
+					return fmt.Errorf("standard input: %w", err)
+				}
 			}
-		}
-		op := configstore.Set(args[0], value)
-		if cmd.Flags().Changed("cas") {
-			op = configstore.SetAt(args[0], value, cas)
-		}
-		if err := configstore.Check(op); err != nil {
-			return err
-		}
-		return a.writing(ctx, s, w, func(ctx context.Context, c *configstore.Store) error {
-			_, err := c.Txn(ctx, op)
-			return err
-		})
-	})
-	cmd.Flags().Uint64Var(&cas, "cas", 0,
-		"Write only over this `index`; 0: only if the key does not exist.")
-	w.register(cmd)
-	return cmd
-}
-
-func (a *app) configRemove(s *serviceFlags) *cobra.Command {
-	var w writeFlags
-	var cas uint64
-	cmd := &cobra.Command{
-		Use:     "rm KEY...",
-		Aliases: []string{"remove", "delete"},
-		Short:   "Delete keys",
-		Long: `Deletes keys. Those that exist are deleted also when others do not; the exit code
-is then 1. With --cas INDEX one key is deleted, and only if its index is that. With --config-log
-what earlier commands have left in it is sent first.`,
-		Example: "  coordd config rm limits/rate limits/burst",
-		Args:    atLeast(1, "the keys to delete"),
-	}
-	cmd.RunE = a.does(func(ctx context.Context, keys []string) error {
-		guarded := cmd.Flags().Changed("cas")
-		if guarded && (len(keys) != 1 || cas == 0) {
-			return usage("--cas %d: give one key, and its index", cas)
-		}
-		for _, key := range keys {
-			if err := configstore.Check(configstore.Remove(key)); err != nil {
+			op := configstore.Set(args[0], value)
+			if c.Flags().Changed("cas") {
+				op = configstore.SetAt(args[0], value, cas)
+			}
+			if err := configstore.Check(op); err != nil {
 				return err
 			}
-		}
-		return a.writing(ctx, s, w, func(ctx context.Context, c *configstore.Store) error {
-			if guarded {
-				return c.CompareAndDelete(ctx, keys[0], cas)
-			}
-			if w.log != "" {
-				if err := leftSent(ctx, c); err != nil {
-					return fmt.Errorf("nothing is deleted: %w", err)
-				}
-			}
-			var missing []string
-			for _, key := range keys {
-				there, err := c.Contains(ctx, key)
-				if err == nil && there {
-					err = c.Delete(ctx, key)
-				}
-				if err != nil {
-					return err
-				}
-				if !there {
-					missing = append(missing, key)
-				}
-			}
-			if len(missing) > 0 {
-				return fmt.Errorf("%w: %s (the others are deleted)", configstore.ErrNotFound,
-					strings.Join(missing, ", "))
-			}
-			return nil
+			return s.write(ctx, wait, func(ctx context.Context, c *configstore.Store) error {
+				_, err := c.Txn(ctx, op)
+				return err
+			})
 		})
-	})
-	cmd.Flags().Uint64Var(&cas, "cas", 0, "Delete only at this `index`.")
-	w.register(cmd)
-	return cmd
 }
 
-func (a *app) configList(s *serviceFlags) *cobra.Command {
+func (a *app) configRemove() *cobra.Command {
+	var wait time.Duration
+	var cas uint64
+	return a.configure(&cobra.Command{
+		Use:   "rm KEY",
+		Short: "Delete a key",
+		Long: `Deletes a key. A key that does not exist is an error, exit code 1. With --cas INDEX
+it is deleted only if its index is that.`,
+		Example: "  coordd config rm limits/rate",
+	}, 1, 1, "one key", func(f *pflag.FlagSet) {
+		f.Uint64Var(&cas, "cas", 0, "Delete only at this `index`.")
+		waitFlag(f, &wait)
+	}, func(ctx context.Context, s *serviceFlags, args []string) error {
+		key := args[0]
+		if err := configstore.Check(configstore.Remove(key)); err != nil {
+			return err
+		}
+		return s.write(ctx, wait, func(ctx context.Context, c *configstore.Store) error {
+			if cas != 0 {
+				return c.CompareAndDelete(ctx, key, cas)
+			}
+			if _, err := c.Get(ctx, key); err != nil {
+				return err
+			}
+			return c.Delete(ctx, key)
+		})
+	})
+}
+
+func (a *app) configList() *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "list [PREFIX]",
-		Aliases: []string{"ls"},
-		Short:   "List keys",
-		Long: `Lists the keys that begin with a prefix, all of them without one, with their index
-and the size of their value. With --json the values are printed as well.`,
+	return a.configure(&cobra.Command{
+		Use:   "list [PREFIX]",
+		Short: "List keys",
+		Long: `Lists the keys that begin with a prefix, all of them without one, with their index and
+the size of their value. With --json it prints the values as well.`,
 		Example: `  coordd config list
   coordd config list limits/ --json`,
-		Args: atMostOne,
-	}
-	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
-		entries, err := a.configEntries(ctx, s, args)
+	}, 0, 1, "one prefix at the most", func(f *pflag.FlagSet) {
+		f.BoolVar(&asJSON, "json", false, "Print JSON, with the values.")
+	}, func(ctx context.Context, s *serviceFlags, args []string) error {
+		c, err := s.store(ctx, true, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return err
+		}
+		entries, err := c.List(ctx, strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			out := make([]listedConfig, len(entries))
+			out := make([]configEntry, len(entries))
 			for i, e := range entries {
-				out[i] = listedOf(e)
+				out[i] = entryOf(e)
 			}
 			return printJSON(a.out, out)
 		}
-		t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+		t := table(a.out)
 		fmt.Fprintln(t, "KEY\tINDEX\tVALUE")
 		for _, e := range entries {
-			fmt.Fprintf(t, "%s\t%d\t%d bytes\n", foreign(e.Key), e.Index, len(e.Value))
+			fmt.Fprintf(t, "%s\t%d\t%d bytes\n", safe(e.Key), e.Index, len(e.Value))
 		}
 		return t.Flush()
 	})
-	jsonFlag(cmd, &asJSON, "Print JSON, with the values.")
-	return cmd
 }
 
-func atMostOne(_ *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usage("give one prefix at the most, not %d arguments", len(args))
-	}
-	return nil
-}
-
-func (a *app) configEntries(ctx context.Context, s *serviceFlags,
-	args []string) ([]configstore.Entry, error) {
-	c, err := s.reading(ctx, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, err
-	}
-	return c.List(ctx, strings.Join(args, ""))
-}
-
-func (a *app) configWatch(s *serviceFlags) *cobra.Command {
-	var l logFlags
-	cmd := &cobra.Command{
+func (a *app) configWatch() *cobra.Command {
+	l := logFlags{level: "warn"}
+	return a.configure(&cobra.Command{
 		Use:   "watch [KEY|PREFIX/]",
 		Short: "Follow a key, or the keys below a prefix",
 		Long: `Prints what is there, and then each change, until it is stopped: one line of JSON for
-each key, as export writes it, with its index, or with "deleted":true. A name that ends in a slash
-is a prefix; without a name it is everything. Of several changes in quick succession only
-the last may be seen.`,
+each key, with its index, or with "deleted":true. A name that ends in a slash is a prefix; without
+a name it is everything. Of several changes in quick succession only the last may be seen.`,
 		Example: `  coordd config watch limits/rate
   coordd config watch limits/`,
-		Args: atMostOne,
-	}
-	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
-		name := strings.Join(args, "")
-		exact := name != "" && !strings.HasSuffix(name, "/")
-		if exact {
-			if err := configstore.Check(configstore.Remove(name)); err != nil {
+	}, 0, 1, "one key or prefix at the most", l.register,
+		func(ctx context.Context, s *serviceFlags, args []string) error {
+			name := strings.Join(args, "")
+			exact := name != "" && !strings.HasSuffix(name, "/")
+			if exact {
+				if err := configstore.Check(configstore.Remove(name)); err != nil {
+					return err
+				}
+			}
+			log, err := a.logger(&l)
+			if err != nil {
 				return err
 			}
-		}
-		log, err := a.logger(&l)
-		if err != nil {
-			return err
-		}
-		c, err := s.reading(ctx, log)
-		if err != nil {
-			return err
-		}
-		own, cancel := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() { ended <- c.Run(own) }()
-		w := c.WatchPrefix(name)
-		if exact {
-			w = c.Watch(name)
-		}
-		for err == nil {
-			var changes []configstore.Change
-			if changes, err = w.Next(own); err != nil {
-				break
+			c, err := s.store(ctx, true, log)
+			if err != nil {
+				return err
 			}
-			for _, change := range changes {
-				line := exported{listedConfig: listedOf(change.Entry), Deleted: change.Deleted}
-				if change.Deleted {
-					line.listedConfig = listedConfig{Key: change.Key}
-				}
-				if err = line.print(a.out); err != nil {
-					break
+			own, cancel := context.WithCancel(ctx)
+			ended := make(chan error, 1)
+			go func() { ended <- c.Run(own) }()
+			w := c.WatchPrefix(name)
+			if exact {
+				w = c.Watch(name)
+			}
+			for err == nil {
+				var changes []configstore.Change
+				changes, err = w.Next(own)
+				for _, change := range changes {
+					line := entryOf(change.Entry)
+					if change.Deleted {
+						line = configEntry{Key: change.Key, Deleted: true}
+					}
+					err = errors.Join(err, printLine(a.out, line))
 				}
 			}
-		}
-		cancel()
-		if ctx.Err() != nil {
-			err = nil // it was to stop
-		}
-		return errors.Join(err, <-ended)
-	})
-	l.register(cmd)
-	_ = cmd.Flags().Set("log-level", "warn")
-	cmd.Flags().Lookup("log-level").DefValue = "warn"
-	cmd.Flags().Lookup("log-level").Changed = false
-	return cmd
-}
-
-func (a *app) configReplay(s *serviceFlags) *cobra.Command {
-	w := writeFlags{wait: configstore.DeniedLimit + time.Minute}
-	cmd := &cobra.Command{
-		Use:   "replay",
-		Short: "Send what is left in a log of writes",
-		Long: `Sends the writes that are left in a log (--config-log DIR) to Consul, in order, and
-ends when none is left. Those that were refused, because someone else has changed their keys
-meanwhile or because Consul has denied them for a minute, are named, the newest 20 of them, and
-the exit code is 1. DIR/conflicts has all; while the disk does not take it they stay in the log,
-and that is said.`,
-		Example: "  coordd config replay --config-log /var/lib/coordd/config",
-		Args:    noArguments,
-	}
-	cmd.RunE = a.does(func(ctx context.Context, _ []string) error {
-		if w.log == "" {
-			return usage("--config-log is required: it names the log")
-		}
-		if _, err := os.Stat(w.log); errors.Is(err, os.ErrNotExist) {
-			return usage("--config-log %s: there is no such directory, and no log in it to send",
-				w.log)
-		}
-		return a.writing(ctx, s, w, leftSent)
-	})
-	w.register(cmd)
-	return cmd
-}
-
-// inTransactions cuts operations into transactions that Consul takes.
-func inTransactions(ops []configstore.Op, fits func(...configstore.Op) error) [][]configstore.Op {
-	var out [][]configstore.Op
-	for len(ops) > 0 {
-		n := min(len(ops), configstore.MaxTxnKeys)
-		for n > 1 && fits(ops[:n]...) != nil {
-			n /= 2
-		}
-		out = append(out, slices.Clip(ops[:n]))
-		ops = ops[n:]
-	}
-	return out
+			cancel()
+			if ctx.Err() != nil {
+				err = nil // it was to stop
+			}
+			return errors.Join(err, <-ended)
+		})
 }

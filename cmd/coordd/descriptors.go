@@ -4,7 +4,6 @@ import (
 	"syscall"
 
 	"github.com/coordd/coordd/actors/dispatch"
-	"github.com/coordd/coordd/internal/httpserver"
 )
 
 // budget shares the process's descriptors out, so that a crowd of clients takes none that Consul,
@@ -24,50 +23,29 @@ const spareDescriptors = 512
 // budgetOf divides what a process may have open.
 func budgetOf(descriptors int, routes bool) budget {
 	left := descriptors - max(1, min(spareDescriptors, descriptors/2))
-	b := budget{page: min(pageConns, left-httpserver.SpareConns)}
+	b := budget{page: min(pageConns, left)}
 	if routes {
-		b.page = min(pageConns, left/3-httpserver.SpareConns)
-		b.route = left - b.page - httpserver.SpareConns
+		b.page = min(pageConns, left/3)
+		b.route = left - b.page
 	}
 	b.page = max(b.page, 1)
 	return b
 }
 
-// routeLimits are those of --route.
-type routeLimits struct {
-	conns    int // of clients
-	inFlight int // requests
-	member   int // of them to one member
-	streams  int // upgraded connections and event streams: two descriptors each
-	stream   int // of them to one member
-	fanout   int // requests of broadcasts
-	idle     int // connections to members that wait for the next request
-}
+// idleClients is how many clients of --route may be connected beside those whose requests are under
+// way.
+const idleClients = 256
 
-// limitsOf are the limits that were asked for, or, where they do not fit into the descriptors, a
-// share of each.
-func limitsOf(asked routeLimits, descriptors int) (l routeLimits, fit bool) {
-	l = asked
-	l.fanout, l.idle = min(dispatch.DefaultFanout, l.inFlight), min(dispatch.DefaultIdleConns,
-		l.inFlight)
-	// An event stream keeps its connection's place; those that wait for a move or an owner come on
-	// top of the requests, and have no connection to a member.
-	l.conns = l.inFlight + max(1, l.inFlight/4) + l.streams + 256
-	// An upgraded connection gives its own back.
-	others := func() int { return l.streams + l.inFlight + l.streams + l.fanout + l.idle }
-	need := l.conns + others()
-	descriptors = max(1, descriptors-httpserver.SpareConns)
-	if need <= descriptors {
-		return l, true
+// clientConns is how many clients of --route are connected at the most.
+func clientConns(inFlight int) int { return inFlight + min(inFlight, idleClients) }
+
+// requestsIn is how many requests of --route may be under way with so many descriptors: each has a
+// connection of its client's and one to its member, and there are some idle ones.
+func requestsIn(descriptors int) int {
+	if many := (descriptors - idleClients - dispatch.IdleConns) / 2; many >= dispatch.IdleConns {
+		return many
 	}
-	share := max(0, descriptors-8) // a few are for those whose share is less than 1
-	for _, n := range []*int{&l.inFlight, &l.streams, &l.fanout, &l.idle} {
-		*n = max(1, *n*share/need)
-	}
-	l.conns = max(1, descriptors-others())
-	l.member = min(l.member, max(1, l.inFlight/2))
-	l.stream = min(l.stream, max(1, l.streams/2))
-	return l, false
+	return max(1, descriptors/4)
 }
 
 // descriptors is how many files and connections this process may have open.

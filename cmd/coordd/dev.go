@@ -21,9 +21,8 @@ import (
 type devFlags struct {
 	logFlags
 	service, http, consulAddr string
-	httpHosts                 []string
 	members, items            int
-	pprof                     bool
+	consulOnly                bool
 }
 
 // What one process can be asked to play.
@@ -37,22 +36,32 @@ func (a *app) devCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole cluster on this machine, to see how it works",
-		Long: `Runs an embedded Consul, some members and a workload, and serves a page that
-shows who has what. Each member is a process of its own. Nothing is kept: when
-this one ends, all of it is gone. The work of each item does nothing but wait.
+		Long: `Runs an embedded Consul, some members and a workload, and serves a page that shows who
+has what. Each member is a process of its own. The work of each item does nothing but wait. All of
+it is gone when this process ends.
 
-The page has buttons in each member's row: they kill its process and start it
-again, freeze it and thaw it, cut it off from Consul and reconnect it, drain and
-undrain it. What it had runs elsewhere within ten seconds. There are none where
---http is not on loopback, or with --http-host: the page has no login.
+The page has buttons in each member's row: kill its process and start it again, freeze it and thaw
+it, cut it off from Consul and reconnect it, drain it and undrain it. What it had runs elsewhere
+within ten seconds. There are no buttons where --http is not on loopback: the page has no login.
 
-Other commands can take part while it runs: they find its Consul at the address
-that it prints. Ctrl-C stops it.`,
+Other commands can take part: they find its Consul at the address that it prints. Ctrl-C stops it.
+
+With --consul-only it runs the embedded Consul alone, for tests of other programs. That Consul
+keeps everything in memory and has no access control.`,
 		Example: `  coordd dev
   coordd dev --members 5 --items 10000
-  coordd dev --http '' --consul-addr 127.0.0.1:8500`,
+  coordd dev --consul-only --consul-addr 127.0.0.1:8500`,
 		Args: noArguments,
-		RunE: a.does(func(ctx context.Context, _ []string) error { return a.runDev(ctx, o) }),
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			log, err := a.logger(&o.logFlags)
+			if err != nil {
+				return err
+			}
+			if o.consulOnly {
+				return a.runConsul(ctx, o, log)
+			}
+			return a.runDev(ctx, o, log)
+		}),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -63,30 +72,41 @@ that it prints. Ctrl-C stops it.`,
 		"The `number` of work items, named device_group_0001 and so on.")
 	f.StringVar(&o.http, "http", "127.0.0.1:7070",
 		"The `address` to serve the page on; '' switches it off.")
-	hostsFlag(f, &o.httpHosts, "http-host", "the page or the embedded Consul")
-	pprofFlag(f, &o.pprof)
 	f.StringVar(&o.consulAddr, "consul-addr", "127.0.0.1:0",
 		"The `address` for the embedded Consul. Port 0 takes a free one.")
-	o.logFlags.register(cmd)
+	f.BoolVar(&o.consulOnly, "consul-only", false, "Run the embedded Consul alone.")
+	orders(f, "consul-only")
+	o.logFlags.register(f)
 	return cmd
 }
 
-func (a *app) runDev(ctx context.Context, o devFlags) error {
+// runConsul runs the embedded Consul alone.
+func (a *app) runConsul(ctx context.Context, o devFlags, log *slog.Logger) error {
+	ln, err := listen("consul-addr", o.consulAddr)
+	if err != nil {
+		return err
+	}
+	server := devconsul.New(devconsul.Config{Logger: log, Hosts: []string{o.consulAddr},
+		HostsFlag: "--consul-addr"})
+	defer server.Close()
+	beginWork()
+	return server.Serve(ctx, ln, func(at net.Addr) {
+		fmt.Fprintf(a.out, "Consul's API is at http://%s; everything is gone when this ends.\n", at)
+		log.Info("listening", slog.String("addr", at.String()))
+	})
+}
+
+func (a *app) runDev(ctx context.Context, o devFlags, log *slog.Logger) error {
 	if o.members < 1 || o.members > maxDevMembers {
 		return usage("--members %d: give 1 to %d", o.members, maxDevMembers)
 	}
 	if o.items < 0 || o.items > maxDevItems {
 		return usage("--items %d: give 0 to %d", o.items, maxDevItems)
 	}
-	log, err := a.logger(&o.logFlags)
-	if err != nil {
-		return err
-	}
-	consul := devconsul.New(devconsul.Config{Hosts: append(o.httpHosts, o.consulAddr),
-		HostsFlag: "--http-host"})
+	consul := devconsul.New(devconsul.Config{Hosts: []string{o.consulAddr},
+		HostsFlag: "--consul-addr"})
 	defer consul.Close()
-	client := consul.Client()
-	op, err := actors.NewOperator(client, o.service)
+	op, err := actors.NewOperator(consul.Client(), o.service)
 	if err != nil {
 		return usage("--service: %v", err)
 	}
@@ -96,23 +116,17 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 		return err
 	}
 	defer consulLn.Close()
-	page, err := openPage(o.http, o.httpHosts...)
+	page, err := openPage(o.http)
 	if err != nil {
 		return err
 	}
 	if page != nil {
-		page.log, page.pprof = log, o.pprof
+		page.log = log
 	}
 	defer page.close()
-
-	members, ways, err := a.devMembers(o, log)
+	members, err := a.devMembers(o, log)
 	if err != nil {
 		return err
-	}
-	var processes supervisor.Tree
-	processes.StopTogether = true
-	for _, m := range members {
-		processes.Children = append(processes.Children, m.child())
 	}
 	if err := op.AddWork(ctx, devItems(o.items)...); err != nil {
 		return err
@@ -125,18 +139,20 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 			}))
 		}
 	}
-	children := []supervisor.Child{{Name: "consul", Gate: true, Run: serves(consulLn)}}
 	var toConsul supervisor.Tree
-	for i, way := range ways {
-		toConsul.Children = append(toConsul.Children, supervisor.Child{Name: members[i].id,
-			Gate: true, Run: serves(way)})
+	processes := supervisor.Tree{StopTogether: true}
+	for _, m := range members {
+		toConsul.Children = append(toConsul.Children, supervisor.Child{Name: m.id, Gate: true,
+			Run: serves(m.way)})
+		processes.Children = append(processes.Children, m.child())
 	}
-	children = append(children, supervisor.Child{Name: "ways-to-consul", Tree: &toConsul})
+	children := []supervisor.Child{{Name: "consul", Gate: true, Run: serves(consulLn)},
+		{Name: "ways-to-consul", Tree: &toConsul}}
 	var root *supervisor.Supervisor
 	if page != nil {
 		options := web.Options{Stopping: ctx.Done(),
 			Report: func() supervisor.Report { return root.Report() }}
-		if o.buttons(page.address()) {
+		if loopback(page.address()) { // the buttons need no password
 			options.Actions = &devActions{op, members}
 		}
 		children = append(children, page.child(func(o web.Options) http.Handler {
@@ -149,47 +165,36 @@ func (a *app) runDev(ctx context.Context, o devFlags) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(a.out, devWelcome(o, page.address(),
-		consulLn.Addr().String())); err != nil {
-		return err
-	}
+	fmt.Fprint(a.out, devWelcome(o, page.address(), consulLn.Addr().String()))
+	works.Store(true)
 	if err := root.Run(ctx); err != nil {
 		return plain(err)
 	}
 	return nil
 }
 
-// devMembers are the members, and the way of each to Consul.
-func (a *app) devMembers(o devFlags, log *slog.Logger) (members []*devMember, ways []*devWay,
-	err error) {
+// devMembers are the members, each with its way to Consul.
+func (a *app) devMembers(o devFlags, log *slog.Logger) (members []*devMember, err error) {
 	path, err := os.Executable()
 	if err != nil {
-		return nil, nil, fmt.Errorf("finding the binary that the members run: %w", err)
+		return nil, fmt.Errorf("finding the binary that the members run: %w", err)
 	}
 	for i := range o.members {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			for _, way := range ways {
-				_ = way.Close()
-			}
-			return nil, nil, fmt.Errorf("a member's way to Consul: %w", err)
+			return nil, fmt.Errorf("a member's way to Consul: %w", err)
 		}
-		id, way := fmt.Sprintf("n%d", i+1), newDevWay(ln)
-		ways = append(ways, way)
-		members = append(members, &devMember{id: id, path: path, way: way, log: log,
-			again: make(chan struct{}, 1), stderr: bare(a.err), env: bareEnvironment(a.environ),
+		id := fmt.Sprintf("n%d", i+1)
+		members = append(members, &devMember{id: id, path: path, way: newDevWay(ln), log: log,
+			again: make(chan struct{}, 1), stderr: a.err, env: bareEnvironment(a.environ),
 			args: []string{"run", "--id", id, "--service", o.service, "--hold-items",
 				"--consul", ln.Addr().String(), "--http", "127.0.0.1:0",
 				"--lease", devLease.String(), "--check-ttl", devCheckTTL.String(),
 				"--leader-soak", devLeaderSoak.String(),
 				"--log-format", o.format, "--log-level", o.level}})
 	}
-	return members, ways, nil
+	return members, nil
 }
-
-// buttons tells whether the page may have some. They need no password, so they are for whoever sits
-// at this machine, and not behind a front that passes others' requests on.
-func (o *devFlags) buttons(page string) bool { return loopback(page) && len(o.httpHosts) == 0 }
 
 func devItems(n int) []actors.WorkInput {
 	items := make([]actors.WorkInput, n)
@@ -208,7 +213,7 @@ func devWelcome(o devFlags, page, consul string) string {
 		fmt.Fprintf(&b, "  page     http://%s/\n", page)
 	}
 	fmt.Fprintf(&b, "  Consul   %s\n\n", consul)
-	if page != "" && o.buttons(page) {
+	if page != "" && loopback(page) {
 		b.WriteString("The page has buttons: kill a member, freeze it, cut it off, drain it. " +
 			"What it had runs\nelsewhere within ten seconds.\n\n")
 	}
@@ -235,12 +240,4 @@ func command(path string) string {
 		return "go run ./cmd/coordd"
 	}
 	return path
-}
-
-// count is "1 member" or "3 members".
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

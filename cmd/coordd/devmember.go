@@ -53,7 +53,7 @@ type devMember struct {
 
 	mu      sync.Mutex
 	process *os.Process // nil: none runs
-	ended   string      // how the last one ended
+	killed  bool        // by a button
 	frozen  bool
 }
 
@@ -103,7 +103,7 @@ func (m *devMember) live(ctx context.Context) error {
 func (m *devMember) begun(p *os.Process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.process, m.frozen = p, false
+	m.process, m.killed, m.frozen = p, false, false
 	select {
 	case <-m.again: // it was asked for twice
 	default:
@@ -117,7 +117,7 @@ func (m *devMember) over(p *os.Process) bool {
 	if m.process != p {
 		return false
 	}
-	m.process, m.ended, m.frozen = nil, "ended", false
+	m.process, m.frozen = nil, false
 	return true
 }
 
@@ -133,7 +133,7 @@ func (m *devMember) kill() error {
 	if err := m.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	m.process, m.ended, m.frozen = nil, "killed", false
+	m.process, m.killed, m.frozen = nil, true, false
 	return nil
 }
 
@@ -169,21 +169,28 @@ func (m *devMember) start() error {
 	return nil
 }
 
-// state is what was done to it, in words; "" means nothing. up: its process runs.
-func (m *devMember) state() (words string, up, frozen, cut bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// devState is what was done to a member.
+type devState struct{ up, killed, frozen, cut, drained bool }
+
+// words say it; empty: nothing.
+func (s devState) words() string {
 	var all []string
-	if m.process == nil && m.ended != "" {
-		all = append(all, m.ended)
+	if s.killed {
+		all = append(all, "killed")
 	}
-	if m.frozen {
+	if s.frozen {
 		all = append(all, "frozen")
 	}
-	if m.way.isCut() {
+	if s.cut {
 		all = append(all, "cut off from Consul")
 	}
-	return strings.Join(all, ", "), m.process != nil, m.frozen, m.way.isCut()
+	return strings.Join(all, ", ")
+}
+
+func (m *devMember) state() devState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return devState{up: m.process != nil, killed: m.killed, frozen: m.frozen, cut: m.way.isCut()}
 }
 
 func (m *devMember) child() supervisor.Child {

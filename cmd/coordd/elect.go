@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,16 +15,17 @@ import (
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/messages"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // electFlags are the settings of one candidate and of the orders.
 type electFlags struct {
-	passEnv []string
 	outputFlags
 	logFlags
 	consulFlags
-	prefix                          string
 	zookeeper                       zookeeperFlags
+	prefix                          string
+	passEnv                         []string
 	id, address, handOver           string
 	priority                        int
 	preempt, once                   bool
@@ -35,95 +35,92 @@ type electFlags struct {
 	margin, holdBack, stopTimeout   time.Duration
 }
 
-// commandExit is an exit code alone: that of the command that coordd elect ran, or of a status that
-// is printed and bad. There is no more to say.
-type commandExit int
-
-func (c commandExit) Error() string { return "exit code " + strconv.Itoa(int(c)) }
-
 func (a *app) electCommand() *cobra.Command {
 	var o electFlags
 	cmd := &cobra.Command{
 		Use:   "elect NAME [--] COMMAND [ARG...]",
 		Short: "Run a command on one machine at a time, wherever the leader of NAME is",
-		Long: `Takes part in the election NAME and runs a command while it leads: on one machine at
-a time, whatever becomes of the machines. NAME is any name of letters, digits and
-._-~:@+; nothing has to be set up for it. The election is held on Consul, or on ZooKeeper
-with --zookeeper.
+		Long: `Takes part in the election NAME and runs a command while it leads: on one machine at a
+time, whatever happens to the machines. NAME is any name of letters, digits and ._-~:@+. Nothing
+has to be set up for it. The election is held on Consul, or on ZooKeeper with --zookeeper. The flags
+of coordd come before the command: what follows the command is the command's own.
 
-The command gets COORDD_ELECTION, COORDD_MEMBER (its --id) and COORDD_TOKEN, the fencing
-token: it rises from one leader to the next. Pass it on to whatever the command writes to, so
-that a late write of a former leader can be refused. One argument alone is a shell command,
-several are a program and its arguments. It has no standard input.
+The command gets COORDD_ELECTION, COORDD_MEMBER (its --id) and COORDD_TOKEN, the fencing token. The
+token rises from one leader to the next. Pass it on to what the command writes to: there a late
+write of a former leader can be refused. One argument alone is a shell command, several are a
+program and its arguments. The command has no standard input.
 
-When the command ends by itself, the leadership is given up and coordd elect ends with the
-command's exit code (128 and the signal's number if a signal ended it). When the leadership is
-lost or handed over, the command gets SIGTERM, and SIGKILL after the stop timeout or at the end of
-the lease, whichever is first; then this candidate waits for its next turn, or ends with exit code
-1 if --once is given. The leadership is given up only when the command has really ended.
+When the command ends by itself, the leadership is given up, and coordd elect ends with the
+command's exit code (128 and the signal's number if a signal ended it). When the leadership is lost
+or handed over, the command gets SIGTERM, and SIGKILL after the stop timeout or at the end of the
+lease. Then this candidate waits for its next turn, or ends with exit code 1 if --once is given.
 
-SIGINT and SIGTERM stop the command, give the leadership up and end with exit code 0.
-SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command: of a shell command, to the shell, unless
-it says exec. A SIGHUP or SIGINT that is ignored when coordd starts, as SIGHUP is under nohup,
-stays ignored. No command outlives its coordd.
+SIGINT and SIGTERM stop the command, give the leadership up and end with exit code 0. SIGHUP,
+SIGUSR1 and SIGUSR2 are passed on to the command. No command outlives its coordd.
 
-A Consul or ZooKeeper that does not answer costs nothing while the lease lasts. A leader that
-resigns is succeeded at once, one that is killed (kill -9) within about a second of its command's
-end; one that hangs, or is killed with all that it runs, after check-ttl + lock-delay, 17.5s by
-default, and one whose machine is lost after 19s (without a check 2 x ttl + lock-delay; on
-ZooKeeper ttl + a tick + lock-delay).
+A leader that resigns is succeeded at once. A leader that is killed (kill -9) is succeeded within
+about a second of its command's end; one that hangs after check-ttl + lock-delay, 17.5s by default;
+one whose machine is lost after 19s. On ZooKeeper both take the ttl + a tick + lock-delay.
 
 Without a command it follows, asks or gives orders: --status, --follow, --hand-over, --end,
 --delete.`,
 		Example: `  coordd elect nightly-report -- ./report.sh --all
-  coordd elect db-writer --id $(hostname) --priority 10 'exec ./writer.sh "$COORDD_TOKEN"'
-  coordd elect db-writer --zookeeper zk1:2181,zk2:2181,zk3:2181 -- ./writer.sh
+  coordd elect --id $(hostname) --priority 10 db-writer 'exec ./writer.sh "$COORDD_TOKEN"'
+  coordd elect --zookeeper zk1:2181,zk2:2181,zk3:2181 db-writer ./writer.sh
   coordd elect db-writer --status
   coordd elect db-writer --hand-over n2`,
-		// Args would not see what the environment says
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			for _, flag := range []string{"lease", "check-ttl"} {
-				if len(o.zookeeper.Servers) > 0 && cmd.Flags().Changed(flag) && !a.taken.has(flag) {
-					return usage("--%s is for Consul; ZooKeeper has the --ttl alone", flag)
-				}
-			}
-			if len(o.zookeeper.Servers) > 0 {
-				o.lease = 0 // of a variable, for who is on Consul
-			}
-			if lease := cmp.Or(o.lease, o.ttl); a.taken.has("check-ttl") && o.lockDelay > 0 &&
-				o.lockDelay < lease {
-				o.checkTTL = 0 // it is for coordd run, which may have it with such a lock-delay
-			}
-			if o.outputRate > 0 && o.output == rawOutput && !a.taken.has("output-rate") {
-				return usage("--output-rate goes with " + ratedOutput)
-			}
-			if a.taken.has("json") && !o.status && !o.follow {
-				o.asJSON = false // it is for other commands
-			}
-			return o.check(args)
-		},
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			if err := o.ranges(); err != nil {
-				return err
-			}
-			switch {
-			case o.status:
-				return a.electStatus(ctx, o, args[0])
-			case o.follow:
-				return a.electFollow(ctx, o, args[0])
-			case o.order() != "":
-				return a.electOrder(ctx, o, args[0])
-			}
-			return a.elect(ctx, o, args[0], shellCommand(args[1:]))
-		}),
 	}
+	var args []string
+	cmd.Args = func(cmd *cobra.Command, given []string) (err error) {
+		args, err = behindName(cmd, given)
+		return err
+	}
+	cmd.PreRunE = func(*cobra.Command, []string) error { return o.check(args) }
+	cmd.RunE = a.does(func(ctx context.Context, _ []string) error {
+		switch {
+		case o.status:
+			return a.electStatus(ctx, o, args[0])
+		case o.follow:
+			return a.electFollow(ctx, o, args[0])
+		case len(o.asked()) > 0:
+			return a.electOrder(ctx, o, args[0])
+		}
+		return a.elect(ctx, o, args[0], shellCommand(args[1:]))
+	})
+	cmd.Flags().SortFlags = false
+	cmd.Flags().SetInterspersed(false)
+	o.register(cmd)
+	cmd.MarkFlagsMutuallyExclusive("status", "follow", "hand-over", "end", "delete")
+	cmd.MarkFlagsRequiredTogether("zookeeper-cert-file", "zookeeper-key-file")
+	orders(cmd.Flags(), "status", "follow", "hand-over", "end", "delete")
+	experts(cmd, "id", "priority", "preempt", "once", "ttl", "lease", "stop-timeout", "pass-env",
+		"output", "status", "follow", "hand-over", "end", "delete", "json", "consul", "zookeeper",
+		"log-format", "log-level")
+	return cmd
+}
+
+// behindName parses the flags between the name and the command. The command's own flags are left
+// to it.
+func behindName(cmd *cobra.Command, given []string) ([]string, error) {
+	if len(given) < 2 {
+		return given, nil
+	}
+	if err := cmd.ParseFlags(given[1:]); err != nil {
+		return nil, flagError(cmd, err)
+	}
+	if help, _ := cmd.Flags().GetBool("help"); help {
+		return nil, pflag.ErrHelp
+	}
+	return append(given[:1:1], cmd.Flags().Args()...), nil
+}
+
+func (o *electFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.SortFlags = false
 	f.StringVar(&o.id, "id", "",
 		"The `name` of this candidate, for people and for --hand-over. Without it: the host's "+
 			"name and the process id.")
 	f.IntVar(&o.priority, "priority", 0,
-		"Among those who wait, the highest `number` leads next; among equals, who came first.")
+		"The highest `number` among the waiting candidates leads next; among equals, the first.")
 	f.BoolVar(&o.preempt, "preempt", false, "Ask a leader of lower priority to make way.")
 	f.BoolVar(&o.once, "once", false,
 		"End, with exit code 1, when the leadership is lost or handed over.")
@@ -169,14 +166,16 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	f.StringVar(&o.prefix, "prefix", "",
 		"The `prefix` of the keys in Consul, or the node in ZooKeeper. Without it: "+
 			onconsul.DefaultPrefix+", "+onzk.DefaultRoot+".")
-	o.logFlags.register(cmd)
-	orders(f, "status", "follow", "hand-over", "end", "delete")
-	return cmd
+	o.logFlags.register(f)
 }
 
-// order returns the order that is given; empty: none.
-func (o *electFlags) order() string {
+// asked is the flag that asks or orders, and runs no command; empty: none is given.
+func (o *electFlags) asked() string {
 	switch {
+	case o.status:
+		return "--status"
+	case o.follow:
+		return "--follow"
 	case o.handOver != "":
 		return "--hand-over"
 	case o.end:
@@ -195,57 +194,26 @@ func (o *electFlags) check(args []string) error {
 	if err := election.CheckName("the election", args[0]); err != nil {
 		return usage("%v", err)
 	}
-	var asked []string
-	for _, x := range []struct {
-		yes  bool
-		flag string
-	}{{o.status, "--status"}, {o.follow, "--follow"}, {o.handOver != "", "--hand-over"},
-		{o.end, "--end"}, {o.remove, "--delete"}} {
-		if x.yes {
-			asked = append(asked, x.flag)
-		}
-	}
+	asked := o.asked()
 	switch {
-	case len(asked) > 1:
-		return usage("give one of %s", strings.Join(asked, ", "))
-	case len(asked) == 1 && len(args) > 1:
-		return usage("%s runs no command, and was given %q", asked[0], args[1:])
-	case len(asked) == 0 && len(args) == 1:
-		return usage("give a command to run while %s leads, or one of --status, --follow, "+
-			"--hand-over, --end, --delete",
-			"this candidate")
-	case len(asked) == 0 && strings.TrimSpace(strings.Join(args[1:], "")) == "":
+	case asked != "" && len(args) > 1:
+		return usage("%s runs no command, and was given %q", asked, args[1:])
+	case asked == "" && len(args) == 1:
+		return usage("give a command to run while this candidate leads, or one of --status, " +
+			"--follow, --hand-over, --end, --delete")
+	case asked == "" && strings.TrimSpace(strings.Join(args[1:], "")) == "":
 		return usage("the command is empty")
-	case len(o.zookeeper.Servers) > 0 && o.some():
+	case len(o.zookeeper.Servers) > 0 && o.consulFlags != consulFlags{}:
 		return usage("give one of --consul and --zookeeper (or of their variables); " +
 			"--datacenter, --namespace and --partition go with Consul")
-	case o.asJSON && !o.status && !o.follow:
-		return usage("--json goes with --status or --follow")
+	case len(o.zookeeper.Servers) == 0 && o.zookeeper.some():
+		return usage(
+			"--zookeeper-auth-file, --zookeeper-tls and the files of TLS go with --zookeeper")
+	case o.lockDelay > 0 && o.lockDelay < time.Second:
+		return usage("--lock-delay %v: give 1s at least", o.lockDelay)
 	}
 	if _, err := o.outputFlags.parse(); err != nil {
 		return err
-	}
-	return o.zookeeper.check()
-}
-
-// ranges refuses impossible times.
-func (o *electFlags) ranges() error {
-	for _, x := range []struct {
-		flag string
-		d    time.Duration
-		zero bool
-	}{{"ttl", o.ttl, false}, {"lease", o.lease, true}, {"lock-delay", o.lockDelay, true},
-		{"lease-margin", o.margin, true},
-		{"stop-timeout", o.stopTimeout, false}, {"hold-back", o.holdBack, false}} {
-		if x.d < 0 || x.d == 0 && !x.zero {
-			return usage("--%s %v: give a time above 0s", x.flag, x.d)
-		}
-	}
-	if o.lockDelay > 0 && o.lockDelay < time.Second {
-		return usage("--lock-delay %v: give 1s at least", o.lockDelay)
-	}
-	if lease := cmp.Or(o.lease, o.ttl); o.margin >= lease/2 {
-		return usage("--lease-margin %v: give less than half of the lease of %v", o.margin, lease)
 	}
 	return checkMargin(o.margin)
 }
@@ -270,18 +238,14 @@ type electConn interface {
 }
 
 // connect opens the connection to Consul or to ZooKeeper. where is its address, for people.
-func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where string,
-	err error) {
+func (o *electFlags) connect(a *app) (conn electConn, where string, err error) {
 	log, err := a.logger(&o.logFlags)
 	if err != nil {
 		return nil, "", err
 	}
 	if len(o.zookeeper.Servers) > 0 {
-		cfg, err := reading(ctx, func() (onzk.Config, error) { return o.zooKeeperConfig(log) })
-		switch {
-		case errors.Is(err, errInterrupted):
-			return nil, "", err
-		case err != nil:
+		cfg, err := o.zooKeeperConfig(log)
+		if err != nil {
 			return nil, "", usage("%v", err)
 		}
 		conn, err := onzk.Connect(cfg)
@@ -293,7 +257,7 @@ func (o *electFlags) connect(ctx context.Context, a *app) (conn electConn, where
 		}
 		return conn, strings.Join(o.zookeeper.Servers, ","), nil
 	}
-	client, address, err := o.client(ctx)
+	client, address, err := o.client()
 	if err != nil {
 		return nil, "", err
 	}
@@ -326,7 +290,6 @@ func (o *electFlags) times() []any {
 // elect is one candidate. It ends when its command has ended, when it is told to stop, or when the
 // election is over.
 func (a *app) elect(ctx context.Context, o electFlags, name, command string) error {
-	outliveReaders()
 	if o.id == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -346,11 +309,8 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	if _, err := secrets(os.Environ(), o.passEnv); err != nil {
 		return err
 	}
-	conn, where, err := o.connect(ctx, a)
-	switch {
-	case errors.Is(err, errInterrupted):
-		return nil // it has not begun
-	case err != nil:
+	conn, where, err := o.connect(a)
+	if err != nil {
 		return err
 	}
 	defer conn.Close()
@@ -358,6 +318,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	if err != nil {
 		return err
 	}
+	beginWork()
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -367,66 +328,71 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	}
 	log.Info("starting", append([]any{"election", name, "candidate", o.id, "store", where,
 		"version", version(), "pid", os.Getpid()}, o.times()...)...)
-	for {
-		// A host that can start no guard process runs no command: it does not stand for one.
-		if runner.guard.AwaitUp(ctx) != nil {
-			log.Info("stopped", "election", name)
-			return nil
-		}
-		var e *election.Election
-		cfg.Lead = func(ctx context.Context, s election.Status) error {
-			err := runner.runCommand(ctx, s)
-			if _, ended := runner.exited(); ended {
-				e.Resign() // the election may have taken it for stopped, not for ended
-			}
+	for ctx.Err() == nil {
+		again, err := runner.turn(ctx, cfg)
+		if !again {
 			return err
-		}
-		e, err := election.New(conn, cfg)
-		if err != nil {
-			return usage("%v", err)
-		}
-		statuses, err := e.Nominate(ctx)
-		if err != nil {
-			return err
-		}
-		led := false
-		for s := range statuses {
-			if led && o.once && s.Role != election.Leading && s.Role != election.Draining {
-				// it is lost, or may be: work.lead runs no second command if it comes back first
-				e.Resign()
-			}
-			led = led || s.Role == election.Leading
-		}
-		s, code, ended := e.State().Get(), 0, false
-		if code, ended = runner.exited(); ended {
-			log.Info("command-ended", "election", name, "code", code)
-			if code == 0 {
-				return nil
-			}
-			return commandExit(code)
-		}
-		switch {
-		case ctx.Err() != nil:
-			log.Info("stopped", "election", name)
-			return nil
-		case s.Ended:
-			return fmt.Errorf(
-				"the election %s was ended for everyone; delete it with --delete to begin anew",
-				name)
-		case s.Deleted:
-			return fmt.Errorf("the election %s was deleted", name)
-		case led && o.once:
-			return fmt.Errorf("the leadership of %s was lost", name)
-		case errors.Is(s.Err, election.ErrSessionLost), errors.Is(s.Err, errCommandStopped):
-			// A new session, and its next turn.
-		case s.Err != nil:
-			return s.Err
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(200 * time.Millisecond): // so that nothing can make this a hot loop
 		}
 	}
+	log.Info("stopped", "election", name)
+	return nil
+}
+
+// turn stands for the election once. Again: it is to stand once more, unless it is told to stop.
+func (r *commandRunner) turn(ctx context.Context, cfg election.Config) (again bool, err error) {
+	// A host that can start no guard process runs no command: it does not stand for one.
+	if r.guard.AwaitUp(ctx) != nil {
+		return true, nil
+	}
+	var e *election.Election
+	cfg.Lead = func(ctx context.Context, s election.Status) error {
+		err := r.runCommand(ctx, s)
+		if _, ended := r.exited(); ended {
+			e.Resign() // the election may have taken it for stopped, not for ended
+		}
+		return err
+	}
+	if e, err = election.New(r.conn, cfg); err != nil {
+		return false, usage("%v", err)
+	}
+	statuses, err := e.Nominate(ctx)
+	if err != nil {
+		return false, err
+	}
+	led := false
+	for s := range statuses {
+		if led && r.o.once && s.Role != election.Leading && s.Role != election.Draining {
+			// The leadership is lost, or may be. runCommand runs no second command if it comes back.
+			e.Resign()
+		}
+		led = led || s.Role == election.Leading
+	}
+	if code, ended := r.exited(); ended {
+		r.log.Info("command-ended", "election", r.name, "code", code)
+		if code == 0 {
+			return false, nil
+		}
+		return false, commandExit(code)
+	}
+	switch s := e.State().Get(); {
+	case ctx.Err() != nil:
+		return true, nil
+	case s.Ended:
+		return false, fmt.Errorf(
+			"the election %s was ended for everyone; delete it with --delete to begin anew", r.name)
+	case s.Deleted:
+		return false, fmt.Errorf("the election %s was deleted", r.name)
+	case led && r.o.once:
+		return false, fmt.Errorf("the leadership of %s was lost", r.name)
+	case s.Err != nil && !errors.Is(s.Err, election.ErrSessionLost) &&
+		!errors.Is(s.Err, errCommandStopped):
+		return false, s.Err
+	}
+	return true, nil // a new session, and its next turn
 }
 
 // errCommandStopped says that the command was stopped or not started, but not because the election

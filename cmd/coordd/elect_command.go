@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -41,25 +40,16 @@ type commandRunner struct {
 	started bool // the command was started; the duties come one after the other
 }
 
-// electLock is the prefix of the names of candidates' lock files.
-const electLock = "elect-"
-
 func newCommandRunner(o electFlags, conn electConn, name, command string,
 	log *slog.Logger) (*commandRunner, error) {
-	// The guard needs a lock to resign for this process should it be killed. Nobody else may use
-	// it.
-	lock := filepath.Join(runtimeDir(), fmt.Sprintf("%s%d-%d.lock", electLock, os.Getpid(),
-		time.Now().UnixNano()))
 	to, err := o.outputFlags.open()
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock, OwnLock: true,
-		Output: to}, o.passEnv, log)
+	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, Output: to}, o.passEnv, log)
 	if err != nil {
 		return nil, err
 	}
-	guard.RemoveFree(runtimeDir(), electLock)
 	return &commandRunner{name: name, id: o.id, command: command, o: o, conn: conn, log: log,
 		signals: make(chan os.Signal, 16), guard: g, run: g.Run,
 		giveUp: func(err error) { endAtOnce(log, err) }}, nil
@@ -212,13 +202,13 @@ func (c deadCandidacy) depart(ctx context.Context, consul consulFlags, log *slog
 	err error) {
 	if len(c.ZooKeeper.Servers) > 0 {
 		o := electFlags{zookeeper: c.ZooKeeper, prefix: c.Prefix}
-		cfg, err := reading(ctx, func() (onzk.Config, error) { return o.zooKeeperConfig(log) })
+		cfg, err := o.zooKeeperConfig(log)
 		if err != nil {
 			return false, err
 		}
 		return onzk.Depart(ctx, cfg, c.Election, c.Session)
 	}
-	client, address, err := consul.client(ctx)
+	client, address, err := consul.client()
 	if err != nil {
 		return false, err
 	}

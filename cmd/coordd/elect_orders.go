@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -23,24 +21,34 @@ type electView struct {
 	Candidates []election.Candidate `json:"candidates"`
 }
 
-// asks connects for --status and the orders, within the time that a person waits, and calls f.
-func (a *app) asks(ctx context.Context, o electFlags, name string, f func(context.Context,
-	*election.Election) error) error {
-	a.printUnknown()
+// observe connects for --status, --follow and the orders. Where is the store's address.
+func (a *app) observe(o *electFlags, name string) (_ *election.Election, where string, done func(),
+	_ error) {
 	o.level = "error" // the answer is what is asked for
-	conn, where, err := o.connect(ctx, a)
+	conn, where, err := o.connect(a)
 	if err != nil {
-		return err
+		return nil, "", nil, err
 	}
-	defer conn.Close()
 	log, err := a.logger(&o.logFlags)
 	if err != nil {
-		return err
+		return nil, "", nil, err
 	}
 	e, err := election.New(conn, election.Config{Election: name, Logger: log})
 	if err != nil {
-		return usage("%v", err)
+		conn.Close()
+		return nil, "", nil, usage("%v", err)
 	}
+	return e, where, conn.Close, nil
+}
+
+// asks is observe for what is answered within the time that a person waits.
+func (a *app) asks(ctx context.Context, o electFlags, name string, f func(context.Context,
+	*election.Election) error) error {
+	e, where, done, err := a.observe(&o, name)
+	if err != nil {
+		return err
+	}
+	defer done()
 	wait, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	if _, err := e.Candidates(wait); err != nil {
@@ -81,7 +89,8 @@ func (a *app) electStatus(ctx context.Context, o electFlags, name string) error 
 		if err != nil {
 			return fmt.Errorf("who leads cannot be told: %w", err)
 		}
-		v := electView{Election: name, State: "open", Token: s.Token, Candidates: candidates}
+		v := electView{Election: name, State: "open", Token: s.Token,
+			Candidates: append([]election.Candidate{}, candidates...)}
 		switch {
 		case s.Ended:
 			v.State = "ended"
@@ -91,9 +100,6 @@ func (a *app) electStatus(ctx context.Context, o electFlags, name string) error 
 			v.Leader = &s.Leader
 		}
 		if o.asJSON {
-			if v.Candidates == nil {
-				v.Candidates = []election.Candidate{}
-			}
 			return printJSON(a.out, v)
 		}
 		return printElection(a.out, v)
@@ -101,23 +107,21 @@ func (a *app) electStatus(ctx context.Context, o electFlags, name string) error 
 }
 
 func printElection(out io.Writer, v electView) error {
-	fmt.Fprintf(out, "election  %s\n", foreign(v.Election))
+	said := "leader    nobody leads"
 	switch {
 	case v.State == "ended":
-		fmt.Fprintln(out, "state     ended for everyone; --delete makes room for a new one")
+		said = "state     ended for everyone; --delete makes room for a new one"
 	case v.State == "deleted":
-		fmt.Fprintln(out, "state     being deleted")
-	case v.Leader == nil:
-		fmt.Fprintln(out, "leader    nobody leads")
-	default:
-		fmt.Fprintf(out, "leader    %s (token %d)\n", foreign(v.Leader.Name), v.Token)
+		said = "state     being deleted"
+	case v.Leader != nil:
+		said = fmt.Sprintf("leader    %s (token %d)", safe(v.Leader.Name), v.Token)
 	}
+	fmt.Fprintf(out, "election  %s\n%s\n\n", safe(v.Election), said)
 	if len(v.Candidates) == 0 {
-		_, err := fmt.Fprintln(out, "\nThere are no candidates.")
+		_, err := fmt.Fprintln(out, "There are no candidates.")
 		return err
 	}
-	fmt.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := table(out)
 	fmt.Fprintln(w, "CANDIDATE\tPRIORITY\tROLE\tADDRESS\tID")
 	for _, c := range v.Candidates {
 		role := "waits"
@@ -127,8 +131,8 @@ func printElection(out io.Writer, v electView) error {
 		case v.Leader != nil && v.Leader.ID == c.ID:
 			role = "leads"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", foreign(c.Name), c.Priority, role,
-			foreign(c.Address), foreign(c.ID))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", safe(c.Name), c.Priority, role,
+			safe(c.Address), safe(c.ID))
 	}
 	return w.Flush()
 }
@@ -147,23 +151,11 @@ type electLine struct {
 }
 
 func (a *app) electFollow(ctx context.Context, o electFlags, name string) error {
-	o.level = "error"
-	conn, _, err := o.connect(ctx, a)
-	switch {
-	case errors.Is(err, errInterrupted):
-		return nil
-	case err != nil:
-		return err
-	}
-	defer conn.Close()
-	log, err := a.logger(&o.logFlags)
+	e, _, done, err := a.observe(&o, name)
 	if err != nil {
 		return err
 	}
-	e, err := election.New(conn, election.Config{Election: name, Logger: log})
-	if err != nil {
-		return usage("%v", err)
-	}
+	defer done()
 	statuses, err := e.Follow(ctx)
 	if err != nil {
 		return err
@@ -191,12 +183,7 @@ func (a *app) printFollowed(asJSON bool, s election.Status) error {
 		if s.Err != nil {
 			line.Error = s.Err.Error()
 		}
-		text, err := json.Marshal(line)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(a.out, "%s\n", plainJSON(text))
-		return err
+		return printLine(a.out, line)
 	}
 	text := "nobody leads"
 	switch {
@@ -209,7 +196,7 @@ func (a *app) printFollowed(asJSON bool, s election.Status) error {
 	case s.Role == election.Uncertain:
 		text = "it cannot be told who leads: " + s.Reason
 	case s.Leader.ID != "":
-		text = fmt.Sprintf("%s leads (token %d)", foreign(s.Leader.Name), s.Token)
+		text = fmt.Sprintf("%s leads (token %d)", safe(s.Leader.Name), s.Token)
 	}
 	_, err := fmt.Fprintf(a.out, "%s  %s\n", time.Now().Format("15:04:05.000"),
 		printable.Line(text))
@@ -218,30 +205,25 @@ func (a *app) printFollowed(asJSON bool, s election.Status) error {
 
 func (a *app) electOrder(ctx context.Context, o electFlags, name string) error {
 	return a.asks(ctx, o, name, func(ctx context.Context, e *election.Election) error {
-		if o.remove {
-			if err := e.Delete(ctx); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(a.out, "deleted %s\n", name)
-			return err
-		}
+		said := "deleted " + name
 		wait, cancel := context.WithTimeout(ctx, reachTimeout)
 		defer cancel()
-		if o.end {
-			if err := e.End(wait); err != nil {
-				return err
+		var err error
+		switch {
+		case o.remove:
+			err = e.Delete(ctx)
+		case o.end:
+			said, err = "ended "+name, e.End(wait)
+		default:
+			said = fmt.Sprintf("asked the leader of %s to make way for %s", name, o.handOver)
+			if err = e.HandOver(wait, o.handOver); errors.Is(err, election.ErrNoCandidate) {
+				err = fmt.Errorf("%w (see --status)", err)
 			}
-			_, err := fmt.Fprintf(a.out, "ended %s\n", name)
-			return err
-		}
-		err := e.HandOver(wait, o.handOver)
-		if errors.Is(err, election.ErrNoCandidate) {
-			return fmt.Errorf("%w (see --status)", err)
 		}
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.out, "asked the leader of %s to make way for %s\n", name, o.handOver)
+		_, err = fmt.Fprintln(a.out, said)
 		return err
 	})
 }

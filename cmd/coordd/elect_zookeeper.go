@@ -40,17 +40,9 @@ func (z *zookeeperFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&z.Key, "zookeeper-key-file", "", "The PEM `file` of that certificate's key.")
 }
 
-// check looks at the flags together.
-func (z *zookeeperFlags) check() error {
-	switch {
-	case len(z.Servers) == 0 && (z.AuthFile != "" || z.TLS || z.CA != "" || z.Cert != "" ||
-		z.Key != ""):
-		return usage(
-			"--zookeeper-auth-file, --zookeeper-tls and the files of TLS go with --zookeeper")
-	case (z.Cert == "") != (z.Key == ""):
-		return usage("--zookeeper-cert-file and --zookeeper-key-file go together")
-	}
-	return nil
+// some tells whether any of what goes with ZooKeeper's servers is given.
+func (z *zookeeperFlags) some() bool {
+	return z.AuthFile != "" || z.TLS || z.CA != "" || z.Cert != "" || z.Key != ""
 }
 
 // withAbsolutePaths returns z with paths that do not depend on a process's directory.

@@ -1,282 +1,183 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) eventsCommand() *cobra.Command {
-	var s serviceFlags
 	var since time.Duration
-	var follow, asJSON bool
-	cmd := &cobra.Command{
-		Use:     "events [ITEM|MEMBER]",
-		Aliases: []string{"history"},
-		Short:   "Show what happened, and why",
+	var follow bool
+	return a.ask(&cobra.Command{
+		Use:   "events [ITEM|MEMBER]",
+		Short: "Show what happened, and why",
 		Long: `Shows what happened to the items, the members and the orders of a service, with the
-cause, the oldest first: all of it, or what concerns one item or one member. Times are those of the
-leader that wrote it down, shown in this machine's time zone. The log is in Consul and holds the
-last 256 transactions of leaders, whoever led: some thousand moves, or more.
+cause, the oldest first: all of it, or what concerns one item or one member. Times are those of
+the leader that wrote them, in this machine's time zone. The log is in Consul. It holds the last
+256 transactions of leaders: some thousand moves.
 
-With --follow it shows what happens from now on (with --since also what happened before), until it
-is stopped. --json prints a list, with --follow one line for each event.
-
-"coordd history" is the same command. "coordd run --history" is something else: a file with
-everything that one member does, for "coordd verify".`,
+With --follow it shows what happens from now on, until it is stopped; with --since also what
+happened before. --json prints a list, with --follow one line for each event.`,
 		Example: `  coordd events --since 1h
   coordd events device-1
   coordd events n2 --follow`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usage("give one item or member at the most, not %d arguments", len(args))
-			}
-			return nil
-		},
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			about := strings.Join(args, "")
-			if len(args) > 0 {
-				if err := actors.CheckID(about); err != nil {
-					return usage("%v", err)
-				}
-			}
-			if since < 0 {
-				return usage("--since is %v: give how long ago, such as 1h", since)
-			}
-			o, err := s.reached(ctx)
-			if err != nil {
-				return err
-			}
-			events, err := o.Events(ctx)
-			if err != nil {
-				return err
-			}
-			last := uint64(0)
-			if n := len(events); n > 0 {
-				last = events[n-1].Index
-			}
-			from := time.Time{}
-			if since > 0 {
-				from = time.Now().Add(-since)
-			} else if follow {
-				events = nil
-			}
-			known := actors.About(events, about, time.Time{})
-			events = actors.About(events, about, from)
-			if !follow && asJSON {
-				return printJSON(a.out, events)
-			}
-			for _, e := range events {
-				if err := printEvent(a.out, e, asJSON); err != nil {
-					return err
-				}
-			}
-			if !follow {
-				if about != "" && len(known) == 0 {
-					return a.notInTheLog(ctx, o, about)
-				}
-				return nil
-			}
-			for e := range o.FollowEvents(ctx, last) {
-				for _, e := range actors.About([]actors.Event{e}, about, time.Time{}) {
-					if err := printEvent(a.out, e, asJSON); err != nil {
-						return err
-					}
-				}
-			}
-			return nil // it was to stop
-		}),
-	}
-	f := cmd.Flags()
-	f.SortFlags = false
-	f.DurationVar(&since, "since", 0, "Only what happened within this time; 0s: all there is.")
-	f.BoolVarP(&follow, "follow", "f", false, "Show what happens from now on.")
-	jsonFlag(cmd, &asJSON, "Print JSON.")
-	orders(f, "follow")
-	s.register(f)
-	cmd.ValidArgsFunction = a.completeEither(&s)
-	return cmd
-}
-
-// notInTheLog says on standard error that the log has nothing about an id, and which item or member
-// may have been meant. An item that is not in the workload, or a member that is not there, may be
-// one that is older than the log.
-func (a *app) notInTheLog(ctx context.Context, o *actors.Operator, about string) error {
-	status, err := o.Status(ctx)
-	if err != nil {
-		return err
-	}
-	ids, err := o.ItemIDs(ctx)
-	if err != nil {
-		return err
-	}
-	ids = append(ids, memberIDs(status)...)
-	_, err = fmt.Fprintf(a.lines, "%s: the log has nothing about %q.%s\n", a.path, about,
-		question(about, ids))
-	return err
-}
-
-func printEvent(w io.Writer, e actors.Event, asJSON bool) error {
-	if asJSON {
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(e); err != nil {
+	}, oneOf, func(f *pflag.FlagSet) {
+		f.DurationVar(&since, "since", 0, "Only what happened within this `time`; 0s: all there is.")
+		f.BoolVarP(&follow, "follow", "f", false, "Show what happens from now on.")
+		orders(f, "follow")
+	}, func(ctx context.Context, q query) error {
+		about := strings.Join(q.args, "")
+		events, err := q.Events(ctx)
+		if err != nil {
 			return err
 		}
-		_, err := w.Write(plainJSON(b.Bytes()))
-		return err
+		last := uint64(0)
+		if n := len(events); n > 0 {
+			last = events[n-1].Index
+		}
+		from := time.Time{}
+		if since > 0 {
+			from = time.Now().Add(-since)
+		} else if follow {
+			events = nil
+		}
+		known := len(actors.About(events, about, time.Time{}))
+		events = actors.About(events, about, from)
+		if !follow && q.asJSON {
+			return printJSON(a.out, events)
+		}
+		if err := a.printEvents(events, q.asJSON); err != nil {
+			return err
+		}
+		if !follow {
+			if about != "" && known == 0 {
+				fmt.Fprintf(a.lines, "%s: the log has nothing about %q\n", a.path, about)
+			}
+			return nil
+		}
+		for e := range q.FollowEvents(ctx, last) {
+			err := a.printEvents(actors.About([]actors.Event{e}, about, time.Time{}), q.asJSON)
+			if err != nil {
+				return err
+			}
+		}
+		return nil // it was to stop
+	})
+}
+
+func (a *app) printEvents(events []actors.Event, asJSON bool) (err error) {
+	for _, e := range events {
+		if asJSON {
+			err = printLine(a.out, e)
+		} else {
+			_, err = fmt.Fprintf(a.out, "%s %s\n", e.Time.Local().Format(time.DateTime),
+				eventText(e))
+		}
+		if err != nil {
+			return err
+		}
 	}
-	_, err := fmt.Fprintf(w, "%s %s\n", e.Time.Local().Format(time.DateTime), eventText(e))
-	return err
+	return nil
+}
+
+// eventTexts are the events in plain words, by their kind. A word in braces stands for a part of
+// the event; a part in brackets is left out where that part is empty.
+var eventTexts = map[string]string{
+	"leads":              "{to} leads[, after {from}]",
+	"joined":             "{to} joined",
+	"leaving":            "{from} is about to stop",
+	"left":               "{from} has stopped[ with {held}]",
+	"lost":               "{from} was lost[ with {held}]",
+	"drained":            "{from} is drained by an order[ of {by}]",
+	"undrained":          "{from} is no longer drained[, by {by}]",
+	"pinned":             "{items} pinned to {to}[, by {by}]",
+	"unpinned":           "{items} no longer pinned[, by {by}]",
+	"preferred":          "{items} preferred at {to}[, by {by}]",
+	"unpreferred":        "{items} no longer preferred anywhere[, by {by}]",
+	"frozen":             "frozen: nothing is moved or placed[, by {by}]",
+	"thawed":             "thawed[, by {by}]",
+	"overridden":         "the brake is released by an order[ of {by}]",
+	"brake-on":           "the brake is on: {why}",
+	"brake-off":          "the brake is off",
+	"granted":            "{items}[ {from}] -> {to}: {cause}",
+	"taken-over":         "{items}[ {from}] -> {to}: {cause}",
+	"revoked":            "{from} is giving up {items}: {cause}",
+	"kept":               "{items} kept at {from} after all",
+	"restarted":          "{items} to be restarted at {from} by an order[ of {by}]",
+	"changed":            "{items} changed in the workload: {from} is told",
+	"quarantined":        "{items} quarantined: its work failed too often at {from}[, the last time: {why}]",
+	"unquarantined":      "{items} no longer quarantined[: {cause}][, by {by}]",
+	"erased":             "{items} no longer at {from}: {cause}",
+	actors.EventsMore:    "and {more} more, for which the log had no room",
+	actors.EventsMissed:  "more happened than the log holds: some is missing here",
+	"left/unannounced":   "{from} was killed, and what it ran has ended[; {held}]",
+	"lost/unannounced":   "{from} was killed, and what it ran has ended[; {held}]",
+	"joined/again":       "{to} joined again, with a new session",
+	"of another version": "{kind}[ {items}][ {from}][ {to}][ {why}][, by {by}]",
+}
+
+// causes say why an item moved, by the event's Why.
+var causes = map[string]string{
+	"new": "it had no owner", "balance": "balancing the load", "drain": "{from} is drained",
+	"capacity": "{from} is over its capacity", "pinned": "pinned", "preferred": "preferred there",
+	"left": "{from} is gone, and what it ran has ended", "lost": "{from} was lost",
+	"failing":     "its work failed too often at {from}, and is tried elsewhere",
+	"quarantined": "its work failed too often", "elsewhere": "another member takes it",
+	"released": "given up by {from}", "removed": "no longer in the workload",
+	"unreadable": "the assignment was unreadable", "cancelled": "called back",
+	"not-addressed": "the assignment was addressed to nobody",
 }
 
 // eventText is an event in plain words.
 func eventText(e actors.Event) string {
-	items, from, to := itemsText(e.Items), foreign(e.From), foreign(e.To)
-	by := ""
-	if e.By != "" {
-		by = ", by " + foreign(e.By)
+	held := ""
+	if e.Holds > 0 {
+		wait := (time.Duration(e.Wait) * time.Millisecond).Round(100 * time.Millisecond)
+		held = fmt.Sprintf("%s, which wait for it for up to %v", count(e.Holds, "item"), wait)
 	}
-	order := "by an order"
-	if e.By != "" {
-		order += " of " + foreign(e.By)
+	kind := e.Kind
+	switch {
+	case e.Kind == "joined" && e.Why != "":
+		kind = "joined/again"
+	case eventTexts[e.Kind+"/"+e.Why] != "":
+		kind = e.Kind + "/" + e.Why
+	case eventTexts[e.Kind] == "":
+		kind = "of another version"
 	}
-	switch e.Kind {
-	case "leads":
-		if e.From != "" {
-			return to + " leads, after " + from
-		}
-		return to + " leads"
-	case "joined":
-		if e.Why != "" {
-			return to + " joined again, with a new session"
-		}
-		return to + " joined"
-	case "leaving":
-		return from + " is about to stop"
-	case "left", "lost":
-		text := from + map[string]string{"left": " has stopped", "lost": " was lost"}[e.Kind]
-		if e.Why == "unannounced" {
-			text = from + " is gone, and was not seen to stop by itself (killed, perhaps); " +
-				"what it ran has ended"
-		}
-		if e.Holds > 0 {
-			text += " with " + count(e.Holds, "item") + ", kept for it for up to " +
-				(time.Duration(e.Wait) * time.Millisecond).Round(100*time.Millisecond).String()
-		}
-		return text
-	case "drained":
-		return from + " is drained " + order
-	case "undrained":
-		return from + " is no longer drained" + by
-	case "pinned":
-		return items + " pinned to " + to + by
-	case "unpinned":
-		return items + " no longer pinned" + by
-	case "preferred":
-		return items + " preferred at " + to + by
-	case "unpreferred":
-		return items + " no longer preferred anywhere" + by
-	case "frozen":
-		return "frozen: nothing is moved or placed" + by
-	case "thawed":
-		return "thawed" + by
-	case "overridden":
-		return "no brake for what is gone by now, " + order
-	case "brake-on":
-		return "the brake is on: " + foreign(e.Why)
-	case "brake-off":
-		return "the brake is off"
-	case "granted", "taken-over":
-		if e.From == "" {
-			return items + " -> " + to + ": " + cause(e)
-		}
-		return items + " " + from + " -> " + to + ": " + cause(e)
-	case "revoked":
-		return items + " to be given up by " + from + ": " + cause(e)
-	case "kept":
-		return items + " kept at " + from + " after all"
-	case "restarted":
-		return items + " to be started once more at " + from + ", " + order
-	case "changed":
-		return items + " changed in the workload: " + from + " is told"
-	case "quarantined":
-		return items + " quarantined: its work failed too often at " + from + ", the last time: " +
-			foreign(e.Why)
-	case "unquarantined":
-		if e.Why != "" {
-			return items + " no longer quarantined: " + cause(e)
-		}
-		return items + " no longer quarantined, by an order to restart" + by
-	case "erased":
-		return items + " no longer at " + from + ": " + cause(e)
-	case actors.EventsMore:
-		return fmt.Sprintf("and %d more, for which the log had no room", e.More)
-	case actors.EventsMissed:
-		return "more happened than the log holds: some is missing here"
+	cause := causes[e.Why]
+	if cause == "" {
+		cause = safe(e.Why)
 	}
-	text := foreign(e.Kind)
-	for _, part := range []string{items, from, to, foreign(e.Why)} {
-		if part != "" {
-			text += " " + part
-		}
-	}
-	return text + by
+	parts := map[string]string{"kind": safe(e.Kind), "items": itemsText(e.Items),
+		"from": safe(e.From), "to": safe(e.To), "by": safe(e.By), "why": safe(e.Why),
+		"held": held, "more": fmt.Sprint(e.More)}
+	parts["cause"] = fill(cause, parts)
+	return fill(eventTexts[kind], parts)
 }
 
-// cause is why an item moved.
-func cause(e actors.Event) string {
-	from := foreign(e.From)
-	switch e.Why {
-	case "new":
-		return "free before"
-	case "balance":
-		return "balancing the load"
-	case "drain":
-		return from + " is drained"
-	case "capacity":
-		return from + " is over its capacity"
-	case "pinned":
-		return "pinned"
-	case "preferred":
-		return "preferred there"
-	case "left":
-		return from + " is gone, and what it ran has ended"
-	case "lost":
-		return from + " was lost"
-	case "failing":
-		return "its work failed too often at " + from + ", and is tried elsewhere"
-	case "quarantined":
-		return "its work failed too often"
-	case "elsewhere":
-		return "another member takes it"
-	case "released":
-		return "given up by " + from
-	case "removed":
-		return "no longer in the workload"
-	case "unreadable":
-		return "the assignment was unreadable"
-	case "not-addressed":
-		return "the assignment was addressed to nobody"
-	case "cancelled":
-		return "called back"
+// fill puts parts into a text of eventTexts.
+func fill(text string, parts map[string]string) string {
+	var b strings.Builder
+	for text != "" {
+		plain, rest, _ := strings.Cut(text, "[")
+		optional, after, _ := strings.Cut(rest, "]")
+		for i, piece := range []string{plain, optional} {
+			missing := false
+			for name, part := range parts {
+				missing = missing || part == "" && strings.Contains(piece, "{"+name+"}")
+				piece = strings.ReplaceAll(piece, "{"+name+"}", part)
+			}
+			if i == 0 || !missing {
+				b.WriteString(piece)
+			}
+		}
+		text = after
 	}
-	return foreign(e.Why)
-}
-
-// itemsText names up to three items, and says how many there are if there are more.
-func itemsText(items []string) string {
-	const most = 3
-	if len(items) <= most {
-		return foreigners(items)
-	}
-	return fmt.Sprintf("%s (%s, …)", count(len(items), "item"), foreigners(items[:most]))
+	return b.String()
 }

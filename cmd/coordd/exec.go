@@ -21,11 +21,10 @@ import (
 // stops the commands when the lease is over, also when this process is frozen, and hands the items
 // over when this process dies.
 type commands struct {
-	o        runFlags
-	margin   time.Duration
-	goodbye  goodbye
-	guard    *guard.Guard
-	payloads *payloadFiles
+	o       runFlags
+	margin  time.Duration
+	goodbye goodbye
+	guard   *guard.Guard
 
 	session    messages.Reader[messages.Session]
 	membership messages.Reader[messages.Membership]
@@ -35,15 +34,20 @@ type commands struct {
 // newCommands makes what runs them. To is where their output goes, as o says and was opened.
 func newCommands(o runFlags, to output.Config, margin time.Duration,
 	log *slog.Logger) (*commands, error) {
-	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lockFile(o.service,
-		o.id), Output: to}, o.passEnv, log)
+	lock := lockFile(o.service, o.id)
+	if err := checkLock(lock); err != nil {
+		return nil, err
+	}
+	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock, Output: to},
+		o.passEnv, log)
 	if err != nil {
 		return nil, err
 	}
+	removePayloads(lockFile(o.service, o.id))
 	return &commands{o: o, margin: margin, guard: g, goodbye: goodbye{
 		Service: o.service, consulFlags: o.consulFlags, LogFormat: o.format, LogLevel: o.level,
 		Leaving: leavingMember{Member: o.id},
-	}, payloads: newPayloadFiles()}, nil
+	}}, nil
 }
 
 // announce shows this process to the guard process of a killed predecessor with the same id.

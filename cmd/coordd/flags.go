@@ -1,218 +1,173 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/hashicorp/consul/api"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// envName is the variable that stands for a flag.
-func envName(flag string) string {
-	return "COORDD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
+// Annotations of flags.
+const (
+	commandLineOnly = "coordd_order"  // no variable and no line of a settings file stands for it
+	forExperts      = "coordd_expert" // --help-all shows it, and --help does not
+)
 
-// neverEmpty are the flags that may not be empty on the command line or in a settings file. Of a
-// script or a template whose variable is empty, they would ask about something else, do it there,
-// or leave a protection out.
-var neverEmpty = slices.Concat(consulNames, accessNames, []string{"prefix", "zookeeper",
-	"zookeeper-auth-file", "zookeeper-ca-file", "zookeeper-cert-file", "zookeeper-key-file",
-	"route-host", "route-trust", "address", "config-log", "history", "output", "payload-file",
-	"member", "state", "drain", "without"})
+// orders marks flags that make another command of the one that is given, such as drain --wait. A
+// variable that is set for a whole host must not do that.
+func orders(flags *pflag.FlagSet, names ...string) { annotate(flags, commandLineOnly, names) }
 
-func errEmpty(name string) error {
-	return fmt.Errorf("%s is empty: give a value, or leave it out", name)
-}
-
-// checkGiven looks at what is given on the command line, before anything else has set a flag.
-func checkGiven(flags *pflag.FlagSet) error {
-	for _, name := range neverEmpty {
-		f := flags.Lookup(name)
-		if f == nil || !f.Changed {
-			continue
-		}
-		if value := f.Value.String(); value == "" || value == "[]" {
-			return usage("--%v", errEmpty(name))
-		}
-	}
-	return nil
-}
-
-// commandLineOnly marks the flags that are orders.
-const commandLineOnly = "coordd_order"
-
-// orders says that these flags are no settings: each makes another command of the one that was
-// given, or its variable is one that commands are given ([forCommands]). A variable that is set for
-// a whole host must not do that, so no variable stands for them, and no line of a settings file.
-func orders(flags *pflag.FlagSet, names ...string) {
+func annotate(flags *pflag.FlagSet, key string, names []string) {
 	for _, name := range names {
 		// it fails only for a flag that is not there
-		_ = flags.SetAnnotation(name, commandLineOnly, nil)
+		_ = flags.SetAnnotation(name, key, nil)
 	}
 }
 
-func isOrder(f *pflag.Flag) bool {
-	_, order := f.Annotations[commandLineOnly]
-	return order
+func is(f *pflag.Flag, key string) bool {
+	_, marked := f.Annotations[key]
+	return marked
 }
 
-// fromEnvironment sets the flags that the command line did not from their
-// variables. An empty variable counts as none, but for --http, where empty means off.
-// What looks at several flags together has to do so later.
-func (a *app) fromEnvironment(cmd *cobra.Command) error {
-	flags, all := cmd.Flags(), flagsOf(cmd.Root())
-	var err error
-	flags.VisitAll(func(f *pflag.Flag) {
-		if err != nil || f.Changed || f.Name == "help" || f.Name == "version" {
-			return
-		}
-		name := envName(f.Name)
-		if slices.Contains(forCommands, name) { // of the item whose command this may be
-			return
-		}
-		value, ok := a.env(name)
-		if f.Name == "backend" && value == "" { // what the system before this one calls it
-			name = "BACKEND"
-			value, ok = a.env(name)
-		}
-		if !ok || (value == "" && f.Name != "http") {
-			return
-		}
-		if isOrder(f) {
-			// It may be meant for another command, of which it is a setting, and which is not run.
-			if elsewhere := all[f.Name]; !isOrder(elsewhere) && elsewhere.Value.Set(value) == nil {
-				return
-			}
-			if value != f.DefValue {
-				err = usage("the environment variable %s is %q, and an order is taken from the "+
-					"command line only: unset it, and give --%s to mean it",
-					name, value, f.Name)
-			}
-			return
-		}
-		if bad := flags.Set(f.Name, value); bad != nil {
-			err = usage("the environment variable %s is %q: %v", name, value,
-				reason(inWords(flags, bad)))
-			return
-		}
-		a.taken = append(a.taken, setting{flag: f.Name, name: name, value: value})
-	})
-	return err
+// isSetting tells whether a variable or a line of a settings file may stand for a flag.
+func isSetting(f *pflag.Flag) bool {
+	return !is(f, commandLineOnly) && f.Name != "help" && f.Name != "version"
 }
 
-// setting is a variable of the environment, or a line of the settings file, that stood for a flag.
-type setting struct {
-	flag, name, value string
-	file              bool // name is the file and the line
-}
-
-// taken are the settings that came from the environment or the settings file.
-type taken []setting
-
-// has tells whether the flag was set by a variable or the file: it may be meant for other commands.
-func (t taken) has(flag string) bool {
-	return slices.ContainsFunc(t, func(s setting) bool { return s.flag == flag })
-}
-
-// behind says where the settings came from that an error speaks of, by their flag or by their
-// value: a user may not know that they are set. The others have nothing to do with it.
-func (t taken) behind(text string) string {
-	var variables, lines []string
-	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
-		return !unicode.IsLetter(r)
-	})
-	text = smooth(text)
-	for _, s := range t {
-		named := strings.Contains(text, smooth(s.flag))
-		if len(s.flag) <= 3 { // "id" is in many words
-			named = slices.Contains(words, s.flag)
-		}
-		if named ||
-			strings.Contains(text, smooth(fmt.Sprintf("%q", s.value))) {
-			value, _ := actors.SplitAddress(s.value)
-			switch {
-			case !s.file:
-				variables = append(variables, fmt.Sprintf("%s=%q", s.name, value))
-			case !strings.Contains(text, smooth(s.name)): // else the error names the line itself
-				lines = append(lines, fmt.Sprintf("%s: %s: %q", s.name, s.flag, value))
-			}
-		}
+// allCommands calls do with a command and those below it.
+func allCommands(c *cobra.Command, do func(*cobra.Command)) {
+	do(c)
+	for _, sub := range c.Commands() {
+		allCommands(sub, do)
 	}
-	said := ""
-	if len(variables) > 0 {
-		said = " (from the environment: " + strings.Join(variables, ", ") + ")"
-	}
-	if len(lines) > 0 {
-		said += " (from " + strings.Join(lines, ", ") + ")"
-	}
-	return said
 }
 
-// smooth makes lock-delay, LockDelay and lock delay one word.
-func smooth(s string) string {
-	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(s))
-}
-
-// inWords says plainly what pflag says of a number or a time in those of Go's library.
-func inWords(flags *pflag.FlagSet, err error) error {
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		if unknown.GetSpecifiedShortnames() != "" {
-			return fmt.Errorf("%w: a name that begins with a dash goes behind \"--\"", err)
-		}
-		if best := alike(unknown.GetSpecifiedName(), namesOf(flags)); len(best) > 0 {
-			return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(best, " or --"))
-		}
-	}
-	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
-		return err
-	}
-	what := ""
-	switch bad, number := errors.AsType[*strconv.NumError](invalid); {
-	case invalid.GetFlag().Value.Type() == "duration":
-		what = "give a time with its unit, such as 500ms, 10s or 5m"
-	case invalid.GetFlag().Value.Type() == "bool":
-		what = "give true or false"
-	case !number:
-		return err
-	case errors.Is(bad, strconv.ErrRange):
-		what = "the number is too large or too small"
-	case strings.HasPrefix(invalid.GetFlag().Value.Type(), "uint"):
-		what = "give a whole number of 0 or more"
-	default:
-		what = "it is not a whole number"
-	}
-	return fmt.Errorf("invalid argument %q for \"--%s\" flag: %s", invalid.GetValue(),
-		invalid.GetFlag().Name, what)
-}
-
-// namesOf returns the names of the flags that people are told of.
-func namesOf(flags *pflag.FlagSet) []string {
-	var names []string
-	flags.VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names = append(names, f.Name)
+// settingNames are the names of the flags of all commands that are settings.
+func settingNames(root *cobra.Command) map[string]bool {
+	names := map[string]bool{}
+	allCommands(root, func(c *cobra.Command) {
+		for _, set := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+			set.VisitAll(func(f *pflag.Flag) {
+				if isSetting(f) {
+					names[f.Name] = true
+				}
+			})
 		}
 	})
 	return names
 }
 
-// reason takes pflag's own beginning off an error, which names a flag that was not given.
-func reason(err error) string {
-	text := err.Error()
-	if _, after, ok := strings.Cut(text, "flag: "); ok {
-		return after
+// plainValue is the value of a flag that is a number, a time, or true or false. Numbers are decimal
+// also where they begin with a zero, and errors say what to give.
+type plainValue struct{ pflag.Value }
+
+var aNumber = regexp.MustCompile(`^-?[0-9]+$`)
+
+func (v plainValue) Set(text string) error {
+	hint := ""
+	switch v.Type() {
+	case "int", "uint64":
+		hint = "give a whole number"
+		if !aNumber.MatchString(text) {
+			return errors.New(hint)
+		}
+		digits := strings.TrimLeft(text, "-0")
+		if digits == "" {
+			digits = "0"
+		}
+		if strings.HasPrefix(text, "-") {
+			digits = "-" + digits
+		}
+		text = digits
+	case "duration":
+		hint = "give a time with its unit, such as 500ms, 10s or 5m"
+		switch d, err := time.ParseDuration(text); {
+		case err == nil && d < 0:
+			return errors.New("give 0s or more")
+		case err == nil && d > actors.MaxTime:
+			return fmt.Errorf("give at most %v", actors.MaxTime)
+		}
+	case "bool":
+		hint = "give true or false"
 	}
-	return text
+	if err := v.Value.Set(text); err != nil {
+		if _, ok := errors.AsType[*strconv.NumError](err); ok && hint == "give a whole number" {
+			hint = "the number is too large or too small"
+		}
+		return errors.New(hint)
+	}
+	return nil
+}
+
+// plainValues makes the numbers, times and switches of all commands plainValues.
+func plainValues(root *cobra.Command) {
+	allCommands(root, func(c *cobra.Command) {
+		for _, set := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+			set.VisitAll(func(f *pflag.Flag) {
+				_, done := f.Value.(plainValue)
+				if !done && slices.Contains([]string{"int", "uint64", "duration", "bool"},
+					f.Value.Type()) {
+					f.Value = plainValue{f.Value}
+				}
+			})
+		}
+	})
+}
+
+// mayBeEmpty are the flags for which an empty text is a value. Any other text flag that is empty
+// comes from a script whose variable is empty: it would mean another thing than the user wants.
+var mayBeEmpty = []string{"http", "payload"}
+
+// checkEmpty refuses text flags that are given and empty.
+func checkEmpty(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if value := f.Value.String(); (value == "" || value == "[]") &&
+			!slices.Contains(mayBeEmpty, f.Name) {
+			err = usage("--%s is empty: give a value, or leave it out", f.Name)
+		}
+	})
+	return err
+}
+
+// flagError says what may have been meant by a flag that does not exist.
+func flagError(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	switch {
+	case !ok:
+	case unknown.GetSpecifiedShortnames() != "":
+		return usage("%v: a name that begins with a dash goes behind \"--\"", err)
+	default:
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		return usage("%v%s", err, didYouMean("--", unknown.GetSpecifiedName(), names))
+	}
+	return usage("%v", err)
+}
+
+// didYouMean asks whether the name that is nearest to an unknown one was meant; empty: none is
+// near. The nearness is the one that cobra uses for commands.
+func didYouMean(prefix, name string, names []string) string {
+	all := &cobra.Command{SuggestionsMinimumDistance: max(1, min(2, len(name)/3))}
+	for _, n := range slices.Sorted(slices.Values(names)) {
+		all.AddCommand(&cobra.Command{Use: n, Run: func(*cobra.Command, []string) {}})
+	}
+	best := all.SuggestionsFor(strings.ReplaceAll(strings.ToLower(name), "_", "-"))
+	if len(best) == 0 {
+		return ""
+	}
+	return ": did you mean " + prefix + strings.Join(best[:min(3, len(best))], " or "+prefix) + "?"
 }
 
 // serviceFlags are what every command takes that talks to a service in Consul.
@@ -227,61 +182,102 @@ func (s *serviceFlags) register(f *pflag.FlagSet) {
 	s.consulFlags.register(f)
 }
 
-// checkConsul refuses an address of Consul's that is not of the form that is asked for.
-func checkConsul(address string) error {
-	scheme, rest, isURL := strings.Cut(address, "://")
-	if !isURL {
-		_, port, err := net.SplitHostPort(address)
-		if err != nil || port == "" || !canBeReached(address) {
-			return usage("--consul %q: give host:port, such as 127.0.0.1:8500, or a URL", address)
-		}
-		return nil
+// consulFlags say which Consul, and which part of it, a command is about. A guard process is given
+// them as JSON.
+type consulFlags struct {
+	Consul     string `json:",omitempty"`
+	Datacenter string `json:",omitempty"`
+	Namespace  string `json:",omitempty"`
+	Partition  string `json:",omitempty"`
+}
+
+func (c *consulFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&c.Consul, "consul", "",
+		"Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else "+
+			"127.0.0.1:8500.")
+	f.StringVar(&c.Datacenter, "datacenter", "",
+		"Consul's datacenter of that `name`. Without it: the agent's own. In another one a member "+
+			"has no health check.")
+	f.StringVar(&c.Namespace, "namespace", "",
+		"The `namespace`, in Consul Enterprise. Without it: CONSUL_NAMESPACE.")
+	f.StringVar(&c.Partition, "partition", "",
+		"The admin `partition`, in Consul Enterprise. Without it: CONSUL_PARTITION.")
+	annotate(f, forExperts, []string{"datacenter", "namespace", "partition"})
+}
+
+// client returns a client of Consul and the address that it uses.
+func (c *consulFlags) client() (*api.Client, string, error) {
+	if err := actors.CheckSwitches(); err != nil { // the error of Consul's library is less plain
+		return nil, "", usage("%v", err)
 	}
-	if rest == "" || (scheme != "http" && scheme != "https" && scheme != "unix") {
-		return usage("--consul %q: give a URL that begins with http://, https:// or unix://",
+	if err := checkConsulVariables(os.Environ()); err != nil {
+		return nil, "", err
+	}
+	cfg, from := api.DefaultConfig(), "CONSUL_HTTP_ADDR"
+	if c.Consul != "" {
+		cfg.Address, from = c.Consul, "--consul"
+	}
+	for to, value := range map[*string]string{&cfg.Datacenter: c.Datacenter,
+		&cfg.Namespace: c.Namespace, &cfg.Partition: c.Partition} {
+		if value != "" {
+			*to = value
+		}
+	}
+	address, _ := actors.SplitAddress(cfg.Address) // without a password
+	if !isAddress(address) {
+		return nil, "", usage("%s is %q: give host:port, such as 127.0.0.1:8500, or a URL", from,
 			address)
 	}
-	if !canBeReached(address) {
-		return usage("--consul %q: its host, or its port, is none", address)
+	client, err := actors.NewClient(cfg)
+	if err != nil {
+		return nil, "", usage("Consul at %s: %v", address, err)
+	}
+	return client, address, nil
+}
+
+// trimConsulVariables takes blanks and line breaks off the ends of Consul's variables: a variable
+// that was read from a file often ends in a line break.
+func trimConsulVariables() {
+	for _, kv := range os.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		if trimmed := strings.TrimSpace(value); strings.HasPrefix(name, "CONSUL_") &&
+			trimmed != value {
+			_ = os.Setenv(name, trimmed)
+		}
+	}
+}
+
+// checkConsulVariables refuses what no header of a request can hold: every request would fail.
+func checkConsulVariables(environ []string) error {
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if strings.HasPrefix(name, "CONSUL_") && strings.ContainsFunc(value, unicode.IsControl) {
+			return usage("%s holds a line break or another control character: set it anew", name)
+		}
 	}
 	return nil
 }
 
-// canBeReached tells whether anything can be reached at an address: a host with or without a port.
-// As every Consul tool takes it, it may be a URL, with a path if a proxy needs one.
-func canBeReached(address string) bool {
-	scheme, host, isURL := strings.Cut(address, "://")
-	if !isURL {
-		host = address
-	} else if scheme == "unix" {
-		return host != ""
-	} else {
-		host, _, _ = strings.Cut(host, "/")
-	}
-	if host == "" || strings.ContainsAny(host, "/?#@") || strings.ContainsFunc(host,
-		func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+// isAddress tells whether Consul may be at an address: host:port, a host, or a URL.
+func isAddress(address string) bool {
+	scheme, rest, isURL := strings.Cut(address, "://")
+	switch {
+	case !isURL:
+		address = "http://" + address
+	case scheme == "unix":
+		return rest != ""
+	case scheme != "http" && scheme != "https":
 		return false
 	}
-	_, port, err := net.SplitHostPort(host)
-	if err != nil { // without a port, or an IPv6 address that needs brackets
-		return !strings.Contains(host, ":") || strings.HasPrefix(host, "[") &&
-			strings.HasSuffix(host, "]")
-	}
-	n, err := strconv.ParseUint(cmp.Or(port, "80"), 10, 16)
-	return err == nil && n > 0
+	u, err := url.Parse(address)
+	return err == nil && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" &&
+		u.User == nil && isPort(u.Port())
 }
 
-// operator returns the operators' side of the service, and Consul's address.
-func (s *serviceFlags) operator(ctx context.Context) (*actors.Operator, string, error) {
-	client, address, err := s.client(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	o, err := actors.NewOperator(client, s.service)
-	if err != nil {
-		return nil, "", usage("--service: %v", err)
-	}
-	return o.As(whoami()), address, nil
+// isPort tells whether a text is the number of a port, or empty.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && n > 0
 }
 
 // checkListen refuses an address that cannot be listened on, before anything starts.
@@ -296,8 +292,7 @@ func checkListen(flag, address string) error {
 	return nil
 }
 
-// listen opens an address. What is in the way is a failure, not bad usage: it may be gone the next
-// time.
+// listen opens an address. A port in use is a failure, not bad usage: it may be free the next time.
 func listen(flag, address string) (net.Listener, error) {
 	if err := checkListen(flag, address); err != nil {
 		return nil, err

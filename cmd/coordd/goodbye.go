@@ -44,27 +44,26 @@ func (g goodbye) words(m messages.Membership) []byte {
 	return b
 }
 
-// sayGoodbye runs in the guard process. It returns true when nothing is left in Consul that names
-// the guard's lock.
-func sayGoodbye(ctx context.Context, words []byte) (forgotten bool) {
+// sayGoodbye runs in the guard process.
+func sayGoodbye(ctx context.Context, words []byte) {
 	late := asynclog.NewWriter(os.Stderr) // the guard's end is what a successor waits for
 	defer late.Flush(flushLimit / 2)
 	var g goodbye
 	if json.Unmarshal(words, &g) != nil {
-		return false
+		return
 	}
 	log, err := (&logFlags{format: g.LogFormat, level: g.LogLevel}).logger(late)
 	if err != nil {
-		return false
+		return
 	}
 	if g.Candidacy != nil {
 		g.Candidacy.resign(ctx, g.consulFlags, log)
-		return true
+		return
 	}
 	l := g.Leaving
 	log = log.With("service", g.Service, "member", l.Member, "session", l.Session)
 	begin, accepted := time.Now(), false
-	client, address, err := g.client(ctx)
+	client, address, err := g.client()
 	if err == nil {
 		accepted, err = actors.Depart(ctx, actors.Config{Service: g.Service, ID: l.Member,
 			Client: client, Consul: address, Logger: log}, l.Session, l.Clear)
@@ -80,7 +79,5 @@ func sayGoodbye(ctx context.Context, words []byte) (forgotten bool) {
 	default:
 		log.Info("said-goodbye-for-killed-coordd", "items_released", l.Clear, "took",
 			time.Since(begin).Round(time.Millisecond).String())
-		return l.Clear // else its ack stays
 	}
-	return false
 }

@@ -25,26 +25,12 @@ func newGuard(cfg guard.Config, passEnv []string, log *slog.Logger) (*guard.Guar
 	if err != nil {
 		return nil, err
 	}
-	if err := checkLock(cfg.LockFile); err != nil {
-		return nil, err
-	}
-	warnHidden(guard.HidesProcesses(), log)
-	cfg.Logger, cfg.Adopt, cfg.HideEnv, cfg.Up = log, true, hidden, supervisor.Ready
+	cfg.Logger, cfg.HideEnv, cfg.Up = log, hidden, supervisor.Ready
 	g := guard.New(cfg)
 	// The time is for a process that cannot be killed just now.
 	kill := func() { g.Kill(2 * time.Second) }
 	atOnce.Store(&kill)
 	return g, nil
-}
-
-// warnHidden says once what a /proc that hides processes costs.
-func warnHidden(hidden bool, log *slog.Logger) {
-	if hidden {
-		log.Warn("processes-hidden", "why", "/proc does not show this user all processes "+
-			"(hidepid, ProtectProc): a command's process that is hidden may run on when the command "+
-			"is said to have ended", "do",
-			"mount /proc without hidepid, or set ProtectProc=default in the unit")
-	}
 }
 
 // checkMargin refuses a margin that is less than the guard process will take: what is said of the

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/internal/guard"
-	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -27,15 +24,5 @@ func TestAMemberWhoseGuardIsStuckGivesUp(t *testing.T) {
 	if err := s.Run(t.Context()); !errors.Is(err, guard.ErrStuck) || ends != 1 {
 		t.Errorf("it ended with %v after %d starts of its guard, want %v after 1", err, ends,
 			guard.ErrStuck)
-	}
-}
-
-func TestAProcThatHidesProcessesIsWarnedOf(t *testing.T) {
-	for hidden, want := range map[bool]int{false: 0, true: 1} {
-		var said testkit.Output
-		warnHidden(hidden, slog.New(slog.NewTextHandler(&said, nil)))
-		if got := strings.Count(said.String(), "msg=processes-hidden"); got != want {
-			t.Errorf("hidden %v: it is said %d times: %q", hidden, got, said.String())
-		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/history"
-	"github.com/coordd/coordd/internal/place"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -33,11 +32,7 @@ func openHistory(name string) (*historyFile, error) {
 	if name == "" {
 		return nil, nil
 	}
-	p, err := place.Of(name)
-	var f *os.File
-	if err == nil {
-		f, err = p.Open(os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
-	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, usage("--history: %v", err)
 	}

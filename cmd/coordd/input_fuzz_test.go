@@ -3,62 +3,31 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 )
-
-// FuzzImport: a file is refused as a whole, naming a line, or gives items that can
-// all be written, each id once.
-func FuzzImport(f *testing.F) {
-	for _, s := range []string{"", "a\n", "a\tpayload\nb\n", "\ufeffa\r\nb\r\n",
-		"# comment\n\n  \n", "a\na\n", "a/b\n", "\t\n", " a\n", "a\t\x00\xff\n", "\xff\n", "..\n",
-		"a\tb\tc", "%2e%2e\n", "#columns: id weight payload\na\t2\tx\n", "#columns: weight id\n",
-		"#columns: id encoding payload\na\tbase64\t/w==\n"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		items, err := parseItems("file", bytes.NewReader(text))
-		if err != nil {
-			if !errors.Is(err, errUsage) || !strings.HasPrefix(err.Error(), "file:") ||
-				items != nil {
-				t.Errorf("%d items and %q: want bad usage that names the line", len(items), err)
-			}
-			return
-		}
-		seen := map[string]bool{}
-		for _, w := range items {
-			if err := w.Check(); err != nil || seen[w.ID] {
-				t.Errorf("item %q: seen before %v, %v", w.ID, seen[w.ID], err)
-			}
-			seen[w.ID] = true
-		}
-	})
-}
 
 // FuzzCommandLine: a command line that asks Consul for something, in a process that is
 // told to stop: it ends with 0, 1 or 2, and what it has to say against it takes one line.
 func FuzzCommandLine(f *testing.F) {
 	for _, s := range []string{
 		"status", "status\n--json", "work\nadd\na\nb\n--weight\n0", "work\nadd\na/b",
-		"work\nadd\n--payload\nx\n--weight\n-1\na", "work\nrm\n\x00", "work\nlist\n--json=maybe",
-		"control\ndrain\na", "control\npin\na\nb\nc", "control\nobey\n--consul\nhttp://[::1",
-		"work\nls\n--consul\n:", "status\n--service\na/b", "status\n--service\n", "work",
-		"control\n--help",
+		"work\nadd\n--payload\nx\n--weight\n-1\na", "work\nrm\n\x00", "items\n--json=maybe",
+		"drain\na", "pin\na\nb\nc", "override\n--consul\nhttp://[::1",
+		"items\n--consul\n:", "status\n--service\na/b", "status\n--service\n", "work",
 		"work\nadd\n--\n-a", "status\n--consul\nunix://",
 		"work\nadd\na\n--weight\n99999999999999999999", "version", "help\nwork\nadd",
 		"status\n--no-such\n\nx", "drain\na\n--wait\n--timeout\n1s", "drain\na\n--deadline\n-1s",
-		"plan\n--drain\na,b\n--add\n1", "pins\n--json", "restart\na\n--member\nb", "move\na\nb/c",
-		"pin\na\nb", "freeze",
+		"plan\n--drain\na,b\n--add\n1", "items\n--pinned", "restart\na\n--member\nb",
+		"pin\na\nb\n--now", "freeze",
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, "\n")
-		if !slices.Contains([]string{"status", "work", "control", "version", "help",
-			"drain", "undrain", "pin", "unpin", "pins", "freeze", "thaw", "override", "plan",
-			"move", "restart"}, args[0]) {
+		if !slices.Contains([]string{"status", "work", "items", "version", "help",
+			"drain", "undrain", "pin", "unpin", "freeze", "thaw", "override", "plan", "restart"}, args[0]) {
 			return // the others start something, or read files
 		}
 		for _, a := range args {

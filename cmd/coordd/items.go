@@ -1,112 +1,119 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) itemsCommand() *cobra.Command {
-	var s serviceFlags
-	var asJSON bool
 	var members, states []string
-	cmd := &cobra.Command{
-		Use:   "items [ID...]",
+	var pinned bool
+	c := a.ask(&cobra.Command{
+		Use:   "items [ITEM...]",
 		Short: "Show the items, who has each, and what its work does",
-		Long: `Shows each item of the workload, or those named: its state, the member that has
-it, how often its work was restarted, since when it is in that state, and why.
+		Long: `Shows each item of the workload, or those named: its state, the member that has it,
+how often its work was restarted, since when it is in that state, and why.
 
-The states: running, starting, crash-looping (its work ends again and again),
-stopping (on its way to another member), waiting (for the lease of a lost member
-to end), free (no member has it), quarantined (nobody runs it, for its work failed
-too often; see coordd run --max-restarts), and owned (what its work does is not known:
-its member is silent, or has just come, or is of an older version).
+The states:
+  running        its work runs
+  starting       its work is about to start
+  crash-looping  its work ends again and again
+  stopping       it is on its way to another member
+  waiting        it waits until the lease of a lost member has ended
+  free           no member has it
+  quarantined    nobody runs it, because its work failed too often (run --max-restarts)
+  owned          its member does not say what its work does
 
-RESTARTS counts how often its work has ended by itself at that member. SINCE is known of
-items that do not simply run; "coordd explain ITEM" says since when an item is where it is.`,
+RESTARTS counts how often its work has ended by itself at that member.`,
 		Example: `  coordd items
   coordd items --state crash-looping,waiting,free
   coordd items --member n1 --json
-  coordd items device-1 device-2`,
-		RunE: a.does(func(ctx context.Context, ids []string) error {
-			wanted, err := filterOf(ids, members, states)
-			if err != nil {
-				return err
-			}
-			o, err := s.reached(ctx)
-			if err != nil {
-				return err
-			}
-			status, items, err := o.Items(ctx)
-			if err != nil {
-				return err
-			}
-			if !asJSON {
-				a.nameUnused(ctx, o, status)
-			}
-			a.nameUnknown(members, memberIDs(status))
-			missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
-				return slices.ContainsFunc(items, func(i actors.ItemStatus) bool {
-					return i.ID == id
-				})
-			})
-			items = slices.DeleteFunc(items, func(i actors.ItemStatus) bool { return !wanted(i) })
-			if asJSON {
-				err = printJSON(a.out, append([]actors.ItemStatus{}, items...))
-			} else {
-				err = a.print(func(w *bytes.Buffer) error {
-					return printItems(w, items, time.Now())
-				})
-			}
-			if err == nil && len(missing) > 0 {
-				said := "not in the workload: " + foreigners(missing)
-				if len(missing) == 1 {
-					ids, _ := o.ItemIDs(ctx) // without them there is no question
-					if asked := question(missing[0], ids); asked != "" {
-						said += "." + asked
-					}
-				}
-				return errors.New(said)
-			}
+  coordd items --pinned`,
+	}, anyItems, func(f *pflag.FlagSet) {
+		f.StringSliceVar(&members, "member", nil,
+			"Only items of these `members`, separated by commas.")
+		f.StringSliceVar(&states, "state", nil,
+			"Only items in these `states`, separated by commas.")
+		f.BoolVar(&pinned, "pinned", false,
+			"Only items that are pinned to a member, or preferred there.")
+		orders(f, "member", "pinned")
+	}, func(ctx context.Context, q query) error {
+		wanted, err := filterOf(q.args, members, states)
+		if err != nil {
 			return err
-		}),
-	}
-	f := cmd.Flags()
-	f.SortFlags = false
-	f.StringSliceVar(&members, "member", nil, "Only items of these `members`, separated by commas.")
-	f.StringSliceVar(&states, "state", nil, "Only items in these `states`, separated by commas.")
-	jsonFlag(cmd, &asJSON, "Print JSON.")
-	orders(f, "member")
-	s.register(f)
-	cmd.ValidArgsFunction = a.completeMany(&s, "the id of one item")
-	_ = cmd.RegisterFlagCompletionFunc("member", a.completeMany(&s,
-		"the id of one member"))
-	_ = cmd.RegisterFlagCompletionFunc("state", func(*cobra.Command, []string,
-		string) ([]string, cobra.ShellCompDirective) {
-		return stateNames(), cobra.ShellCompDirectiveNoFileComp
+		}
+		status, items, err := q.Items(ctx)
+		if err != nil {
+			return err
+		}
+		for _, id := range members {
+			if findMember(append(status.Members, status.Absent...), id) == nil {
+				fmt.Fprintf(a.lines, "%s: %v\n", a.path, noMember(q.service, id))
+			}
+		}
+		var missing []string
+		for _, id := range q.args {
+			if !slices.ContainsFunc(items, func(i actors.ItemStatus) bool { return i.ID == id }) {
+				missing = append(missing, id)
+			}
+		}
+		if pinned {
+			if items, err = withPins(ctx, q, items); err != nil {
+				return err
+			}
+		}
+		items = slices.DeleteFunc(items, func(i actors.ItemStatus) bool { return !wanted(i) })
+		if q.asJSON {
+			err = printJSON(a.out, append([]actors.ItemStatus{}, items...))
+		} else {
+			err = a.print(func(w io.Writer) error {
+				return printItems(w, items, pinned, time.Now())
+			})
+		}
+		if err == nil && len(missing) > 0 {
+			err = errors.New("not in the workload: " + safeList(missing))
+		}
+		return err
 	})
-	return cmd
+	_ = c.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(),
+		cobra.ShellCompDirectiveNoFileComp))
+	return c
 }
 
-// nameUnknown says on standard error which members are asked for and are not there: that nothing is
-// at them is no wonder, and may be a slip.
-func (a *app) nameUnknown(asked, there []string) {
-	for _, id := range asked {
-		if !slices.Contains(there, id) {
-			fmt.Fprintf(a.lines,
-				"%s: no member %q is registered, and none that is gone has items.%s\n",
-				a.path, id, question(id, there))
-		}
+// withPins returns the items that are pinned or preferred, with those that are not in the workload.
+func withPins(ctx context.Context, q query, items []actors.ItemStatus) ([]actors.ItemStatus,
+	error) {
+	pins, err := q.Pins(ctx)
+	if err != nil {
+		return nil, err
 	}
+	preferred, err := q.Preferred(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(items, func(i actors.ItemStatus) bool {
+		delete(pins, i.ID)
+		delete(preferred, i.ID)
+		return i.Pinned == "" && i.Preferred == ""
+	})
+	const absent = "not in the workload: the order stands for when it comes"
+	for id, member := range pins {
+		found = append(found, actors.ItemStatus{ID: id, Pinned: member, Why: absent})
+	}
+	for id, member := range preferred {
+		found = append(found, actors.ItemStatus{ID: id, Preferred: member, Why: absent})
+	}
+	slices.SortFunc(found, func(x, y actors.ItemStatus) int { return strings.Compare(x.ID, y.ID) })
+	return found, nil
 }
 
 func stateNames() []string {
@@ -119,137 +126,143 @@ func stateNames() []string {
 
 // filterOf tells which items are asked for; no members, states or ids: all.
 func filterOf(ids, members, states []string) (func(actors.ItemStatus) bool, error) {
-	for _, id := range slices.Concat(ids, members) {
-		if err := actors.CheckID(id); err != nil {
-			return nil, usage("%v", err)
-		}
-	}
-	for _, state := range states {
-		if !slices.Contains(stateNames(), state) {
-			like := slices.DeleteFunc(stateNames(), func(name string) bool {
-				return state == "" || !strings.Contains(name, state)
-			})
-			if len(like) == 0 {
-				like = alike(state, stateNames())
-			}
-			asked := didYouMean(like)
-			if asked != "" {
-				asked = ": " + asked
-			}
-			return nil, usage("--state %q: give some of %s%s", state,
-				strings.Join(stateNames(), ", "), asked)
-		}
-	}
 	filter := actors.ItemFilter{IDs: ids, Members: members}
 	for _, state := range states {
+		if !slices.Contains(stateNames(), state) {
+			return nil, usage("--state %q: give some of %s", state,
+				strings.Join(stateNames(), ", "))
+		}
 		filter.States = append(filter.States, actors.ItemState(state))
 	}
 	return filter.Match(), nil
 }
 
-func printItems(w io.Writer, items []actors.ItemStatus, now time.Time) error {
+func printItems(w io.Writer, items []actors.ItemStatus, pinned bool, now time.Time) error {
 	if len(items) == 0 {
 		_, err := fmt.Fprintln(w, "No items.")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ITEM\tSTATE\tMEMBER\tRESTARTS\tSINCE\tWHY")
+	t, head, pin := table(w), "", ""
+	if pinned {
+		head = "PINNED TO\t"
+	}
+	fmt.Fprintln(t, "ITEM\tSTATE\tMEMBER\t"+head+"RESTARTS\tSINCE\tWHY")
 	for _, i := range items {
-		member, since := "-", "-"
-		if i.Member != "" {
-			member = foreign(i.Member)
-		}
+		since := "-"
 		if !i.Since.IsZero() {
 			since = span(now.Sub(i.Since))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\n", foreign(i.ID), i.State, member, i.Restarts,
-			since, foreign(inShort(i, now)))
+		if pinned {
+			if pin = safe(i.Pinned) + "\t"; i.Pinned == "" {
+				pin = safe(i.Preferred) + " (preferred)\t"
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s%d\t%s\t%s\n", safe(i.ID), dash(string(i.State)),
+			dash(i.Member), pin, i.Restarts, since, safe(inShort(i, now)))
 	}
 	return t.Flush()
 }
 
 // inShort is what a row says of an item: why it does not run, or how its work ended last.
 func inShort(i actors.ItemStatus, now time.Time) string {
-	text := i.Why
-	if i.State == actors.ItemLooping {
-		text = ""
-	}
-	add := func(more string) {
-		if text != "" {
-			text += "; "
-		}
-		text += more
+	var said []string
+	if i.Why != "" && i.State != actors.ItemLooping {
+		said = append(said, i.Why)
 	}
 	if i.LastExit != "" {
-		add("its last end: " + i.LastExit)
+		said = append(said, "its last end: "+i.LastExit)
 		if left := i.NextStart.Sub(now); left > 0 {
-			add("starts again in " + span(left))
+			said = append(said, "starts again in "+span(left))
 		}
 	}
 	if left := i.Until.Sub(now); left > 0 {
-		add("in " + span(left) + " at the latest")
+		said = append(said, "in "+span(left)+" at the latest")
 	}
 	if i.Removed {
-		add("removed from the workload")
+		said = append(said, "removed from the workload")
 	}
-	return text
+	return strings.Join(said, "; ")
 }
 
-// span is a length of time for people. Clocks differ, so one that is negative is none.
-func span(d time.Duration) string {
-	switch d = max(d, 0); {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Round(time.Second).Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd", int(d.Hours())/24)
+func (a *app) explainCommand() *cobra.Command {
+	return a.ask(&cobra.Command{
+		Use:   "explain ITEM",
+		Short: "Show why an item is where it is, and what it takes for it to run",
+		Long: `Shows one item: its state and why, the member that has it and why the leader gave it
+there, how often its work was restarted, how it ended last, and what would have to happen for it
+to run. "coordd events ITEM" shows what happened before.`,
+		Example: "  coordd explain device-1",
+	}, oneItem, nil, func(ctx context.Context, q query) error {
+		e, err := q.Explain(ctx, q.args[0])
+		if errors.Is(err, actors.ErrNotFound) {
+			return noItem(q.service, q.args[0])
+		}
+		if err != nil {
+			return err
+		}
+		if q.asJSON {
+			return printJSON(a.out, e)
+		}
+		return a.print(func(w io.Writer) error { return printExplanation(w, e, time.Now()) })
+	})
 }
 
-func (a *app) membersCommand() *cobra.Command {
-	var s serviceFlags
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "members",
-		Short: "Show the members and what the work of each does",
-		Long: `Shows each member that is registered, and those that are gone and whose items
-wait for them: how many items it has, and how many of them run, start, loop,
-stop, or wait. A member is silent since it reported last to its health check, once
-that has run out.
-
-CAPACITY, ZONE and APP (--app-version) are what the member was started with, LEASE is how
-long it works on without Consul, and COORDD is the version of coordd.`,
-		Example: `  coordd members
-  coordd members --service billing --json`,
-		Args: noArguments,
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			o, err := s.reached(ctx)
-			if err != nil {
-				return err
-			}
-			status, err := o.Status(ctx)
-			if err != nil {
-				return err
-			}
-			if !asJSON {
-				a.nameUnused(ctx, o, status)
-			}
-			if asJSON {
-				return printJSON(a.out, append(status.Members, status.Absent...))
-			}
-			if len(status.Members)+len(status.Absent) == 0 {
-				_, err := fmt.Fprintf(a.out, "No members are registered. Start one: coordd run "+
-					"--service %s --id ID\n", foreign(status.Service))
-				return err
-			}
-			return a.print(func(w *bytes.Buffer) error { return printMembers(w, status, true) })
-		}),
+func printExplanation(w io.Writer, e actors.Explanation, now time.Time) error {
+	t := table(w)
+	row := func(yes bool, name, format string, args ...any) {
+		if yes {
+			fmt.Fprintf(t, "%s\t%s\n", name, safe(fmt.Sprintf(format, args...)))
+		}
 	}
-	f := cmd.Flags()
-	f.SortFlags = false
-	jsonFlag(cmd, &asJSON, "Print JSON.")
-	s.register(f)
-	return cmd
+	since, at := "", e.Member
+	if !e.Since.IsZero() {
+		since = " for " + span(now.Sub(e.Since))
+	}
+	if e.Why != "" {
+		since += ": " + e.Why
+	}
+	if e.Token != 0 {
+		at += fmt.Sprintf(", token %d", e.Token)
+	}
+	if e.There != "" {
+		at += ": " + e.There
+	}
+	starts, waits := e.NextStart.Sub(now), e.Until.Sub(now)
+	row(true, "item", "%s", e.ID)
+	row(true, "state", "%s%s", e.State, since)
+	row(e.Member != "", "at", "%s", at)
+	row(!e.ThereSince.IsZero(), "since", "%s, for %s", e.ThereSince.Local().Format(time.DateTime),
+		span(now.Sub(e.ThereSince)))
+	row(e.Pinned != "", "pinned", "to %s", e.Pinned)
+	row(e.Preferred != "", "preferred", "at %s", e.Preferred)
+	row(e.Removed, "removed", "it is not in the workload any more")
+	row(len(e.FailedAt) > 0, "failed", "too often at %s", strings.Join(e.FailedAt, ", "))
+	row(e.Restarts > 0, "restarts", "%d by %s", e.Restarts, e.Member)
+	ago := ""
+	if !e.LastExitAt.IsZero() {
+		ago = " (" + span(now.Sub(e.LastExitAt)) + " ago)"
+	}
+	row(e.LastExit != "", "last end", "%s%s", e.LastExit, ago)
+	row(starts > 0, "starts", "again in %s", span(starts))
+	row(waits > 0, "waits", "for %s at the latest", span(waits))
+	row(e.Next != "", "to run", "%s", e.Next)
+	return t.Flush()
+}
+
+func (a *app) locateCommand() *cobra.Command {
+	return a.ask(&cobra.Command{
+		Use:   "locate ITEM",
+		Short: "Show which member an item is at, for scripts",
+		Long: `Prints the member that works on an item, the address that the member published, and
+the fencing token of the work, separated by tabs. It is a failure if the item is being moved, has
+no owner or is not in the workload. To send requests to the owners of items, use run --route.`,
+		Example: "  coordd locate device-1",
+	}, oneItem, nil, func(ctx context.Context, q query) error {
+		loc, err := q.Locate(ctx, q.args[0])
+		if err != nil {
+			return err
+		}
+		return a.tell(q.asJSON, loc, fmt.Sprintf("%s\t%s\t%d", safe(loc.Member), safe(loc.Address),
+			loc.Token))
+	})
 }

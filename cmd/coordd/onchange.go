@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 
@@ -33,45 +34,62 @@ func (c *onChange) Set(text string) error {
 	return errors.New("give keep, restart or signal")
 }
 
-// payloadFile is where a command finds its item's payload as it is now, with --on-change signal. A
-// coordd that is killed leaves it behind, until the item runs here again or the host starts anew.
-func payloadFile(lock, item string) string {
-	name := sha256.Sum256([]byte(item))
-	return fmt.Sprintf("%s.payload-%x", lock, name[:8])
+// payloadFiles is where the commands of one member find their payloads, with --on-change signal.
+func payloadFiles(lock string) string { return lock + ".payload-" }
+
+// removePayloads removes the files that a killed predecessor of this member has left behind.
+func removePayloads(lock string) {
+	left, _ := filepath.Glob(payloadFiles(lock) + "*")
+	for _, file := range left {
+		_ = os.Remove(file)
+	}
 }
 
-// execSignalled runs a command that gets SIGHUP when its item's payload has changed, and finds it
-// in a file. If that cannot be written, the command is stopped: it is started again with the new
-// payload, as after a failure. One that does not catch the signal is started again likewise, and
-// has not failed.
+// writePayload makes a payload the contents of a file: all of it, or the file stays as it was.
+func writePayload(file string, item actors.Item) error {
+	err := makeRuntimeDir() // it goes with the user's last login
+	if err == nil {
+		err = os.WriteFile(file+".new", item.Payload, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
+		return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,
+			Err: fmt.Errorf("the file for its payload: %w", err)}
+	}
+	return nil
+}
+
+// execSignalled runs a command that gets SIGHUP when its item's payload has changed, and finds the
+// payload in a file. If the file cannot be written, the command is stopped: it is started again
+// with the new payload, as after a failure. A command that does not catch the signal is started
+// again as well, and has not failed.
 func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec guard.Spec) error {
-	file := &writtenPayload{file: payloadFile(lockFile(c.o.service, c.o.id), item.ID)}
-	if err := c.payloads.first(ctx, file, item); err != nil {
+	// A process that stood still for its lease may find another one with its id at work: each has
+	// files of its own.
+	name := sha256.Sum256([]byte(item.ID))
+	file := fmt.Sprintf("%s%d-%x", payloadFiles(lockFile(c.o.service, c.o.id)), os.Getpid(), name[:8])
+	if err := writePayload(file, item); err != nil {
 		return err
 	}
-	defer c.payloads.drop(file)
+	defer os.Remove(file)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var unwritten error
 	told := false // the command was sent the signal
 	signals := make(chan os.Signal)
-	spec.Env, spec.Signals = append(spec.Env, "COORDD_PAYLOAD_FILE="+file.file), signals
+	spec.Env, spec.Signals = append(spec.Env, "COORDD_PAYLOAD_FILE="+file), signals
 	var forwarder sync.WaitGroup
 	forwarder.Go(func() {
 		for {
 			select {
-			case payload := <-item.Changes:
-				item.Payload = payload
-				err := c.payloads.put(ctx, file, item)
-				if ctx.Err() != nil {
-					return
-				}
-				if err != nil {
-					unwritten = err
-					stop()
-					return
-				}
+			case item.Payload = <-item.Changes:
 			case <-ctx.Done():
+				return
+			}
+			if unwritten = writePayload(file, item); unwritten != nil {
+				stop()
 				return
 			}
 			select {
@@ -99,22 +117,3 @@ type hungUp struct{ *guard.ExitError }
 
 // Interrupted has a member count it for no failure of the work.
 func (hungUp) Interrupted() bool { return true }
-
-// writePayload writes the file. Its directory may have been removed since, by whoever tidies up, or
-// with the user's last login; and whoever else made it anew may not have it. An error is the host's
-// fault, and not the work's.
-func writePayload(file string, item actors.Item) error {
-	err := makeRuntimeDir()
-	if err == nil {
-		err = writeWhole(context.Background(), file, item.Payload)
-	}
-	if err != nil {
-		return notWritten(item, err)
-	}
-	return nil
-}
-
-func notWritten(item actors.Item, err error) error {
-	return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,
-		Err: fmt.Errorf("%w: the file for its payload: %w", guard.ErrExhausted, err)}
-}

@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/actors/dispatch"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/supervisor"
@@ -33,6 +33,24 @@ type pageServer struct {
 	pprof bool         // serve profiles
 	log   *slog.Logger // nil: none
 	page  http.Handler
+}
+
+// pprofFlag registers the flag that serves profiles on the page's address.
+func pprofFlag(f *pflag.FlagSet, on *bool) {
+	f.BoolVar(on, "pprof", false,
+		"Serve profiles of this process below /debug/pprof/ on the address of --http, for "+
+			"go tool pprof. They show code and stacks, not payloads.")
+}
+
+// profiles answers what is below /debug/pprof/, but for the command line: it may hold secrets.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index) // heap, goroutine and the other named ones too
+	mux.HandleFunc("/debug/pprof/cmdline", http.NotFound)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
 }
 
 // hostsFlag registers the names that the page may be asked for by.
@@ -120,16 +138,7 @@ func (s *pageServer) run(ctx context.Context) error {
 	}
 	s.used = true
 	return serve(ctx, ln, httpserver.New(httpserver.Config{
-		Handler: s.page, Conns: s.conns, Pace: web.Pace, Body: web.BodyTimeout,
-		Always: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
-		TLS:    s.tls,
-		// without --address others send requests for items here
-		WithoutTLS: httpserver.Refusal{
-			Header: http.Header{dispatch.HeaderReason: {dispatch.ReasonNoAddress}},
-			Text: "this is the page of coordd, which speaks TLS: ask with https://. It is no " +
-				"service: for requests for items start the member with --address host:port of " +
-				"the service beside it"},
-		ErrorLog: errorLog(s.log),
+		Handler: s.page, Conns: s.conns, TLS: s.tls, ErrorLog: errorLog(s.log),
 	}), 300*time.Millisecond)
 }
 
@@ -141,28 +150,18 @@ func errorLog(l *slog.Logger) *log.Logger {
 	return slog.NewLogLogger(l.Handler(), slog.LevelDebug)
 }
 
-// cutOffTime is what a request that is cut off gets to be told so.
-const cutOffTime = 200 * time.Millisecond
-
-// serve serves until ctx ends; requests under way then have last to end. Those that have not ended
-// by then are canceled, and have a moment to say so.
+// serve serves until ctx ends; requests under way then have last to end.
 func serve(ctx context.Context, ln net.Listener, server *httpserver.Server,
 	last time.Duration) error {
-	requests, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer end(dispatch.ErrStopping) // for upgraded connections, which the server has forgotten
+	requests, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end() // for upgraded connections, which the server has forgotten
 	server.BaseContext = func(net.Listener) context.Context { return requests }
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
 		wait, cancel := context.WithTimeout(requests, last)
 		defer cancel()
-		if server.Shutdown(wait) == nil {
-			return
-		}
-		end(dispatch.ErrStopping)
-		moment, over := context.WithTimeout(context.WithoutCancel(ctx), cutOffTime)
-		defer over()
-		if server.Shutdown(moment) != nil {
+		if server.Shutdown(wait) != nil {
 			_ = server.Close()
 		}
 	})

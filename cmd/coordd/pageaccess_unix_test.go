@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +48,6 @@ func copyTo(t *testing.T, to, from string) {
 // address.
 func servePage(t *testing.T, o accessFlags) string {
 	t.Helper()
-	must(t, o.check())
 	page, err := openPage("127.0.0.1:0")
 	must(t, err)
 	if page.access, err = o.open(slog.New(slog.DiscardHandler)); err != nil {
@@ -61,12 +60,17 @@ func servePage(t *testing.T, o accessFlags) string {
 		web.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
+	var all sync.WaitGroup
+	for _, c := range page.shown.children() {
+		all.Go(func() { _ = c.Run(ctx) })
+	}
 	go func() { ended <- child.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+		all.Wait()
 		consul.Close()
 	})
 	return page.address()
@@ -160,48 +164,47 @@ func TestARenewedCertificateIsShownWithoutARestart(t *testing.T) {
 	})
 }
 
+// looked is a certificate that was read, and what it says.
+func looked(t *testing.T, own *realconsul.TLSFiles) (*certificate, *testkit.Output) {
+	t.Helper()
+	var out testkit.Output
+	c := &certificate{cert: own.Cert, key: own.Key,
+		log: slog.New(slog.NewTextHandler(&out, nil))}
+	must(t, c.read())
+	return c, &out
+}
+
 func TestABadPairIsNamedOnceAndTheOneBeforeStays(t *testing.T) {
 	own, next := pems(t), pems(t)
 	synctest.Test(t, func(t *testing.T) {
-		var out testkit.Output
-		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.NewTextHandler(&out, nil)))
-		must(t, err)
-		first, _ := c.get(nil)
-		stays := func(when string, said ...string) {
-			t.Helper()
-			for range 10 {
-				time.Sleep(lookEvery / 2)
-				if got, err := c.get(nil); err != nil || got != first {
-					t.Errorf("%s: another one is shown (%v)", when, err)
-				}
-			}
+		c, out := looked(t, own)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = c.children()[0].Run(ctx) }()
+		first := c.pair.Load()
+		for _, step := range []struct {
+			do   func()
+			says string // once; empty: nothing
+		}{
+			{func() {}, ""},
+			{func() { copyTo(t, own.Cert, next.Cert) }, "private key does not match public key"},
+			{func() { copyTo(t, own.Cert, "/dev/null") }, "failed to find any PEM data"},
+			{func() { must(t, os.Remove(own.Cert)) }, "no such file"},
+		} {
+			step.do()
+			time.Sleep(5 * lookEvery)
 			text := out.Take()
-			if strings.Count(text, "\n") != len(said) {
-				t.Errorf("%s: it said:\n%s", when, text)
-			}
-			for _, s := range said {
-				if !strings.Contains(text, s) {
-					t.Errorf("%s: %q is not in:\n%s", when, s, text)
-				}
+			if c.pair.Load() != first || !strings.Contains(text, step.says) ||
+				(step.says != "") != (strings.Count(text, "\n") == 1) {
+				t.Errorf("want %q once and the same pair: it said %s", step.says, text)
 			}
 		}
-		stays("nothing has changed")
-		copyTo(t, own.Cert, next.Cert)
-		stays("the key is not there yet",
-			"http-certificate-not-renewed err=\"tls: private key does not match public key\"")
-		must(t, os.WriteFile(own.Cert, []byte("no PEM"), 0o600))
-		stays("it is none", "failed to find any PEM data")
-		must(t, os.Remove(own.Cert))
-		stays("it is gone", "no such file")
 		copyTo(t, own.Cert, next.Cert)
 		copyTo(t, own.Key, next.Key)
-		time.Sleep(lookEvery)
-		if got, _ := c.get(nil); got == first {
-			t.Error("the good pair is not shown")
-		}
-		if text := out.Take(); !strings.Contains(text, "http-certificate-renewed") ||
-			!strings.Contains(text, "not_after=") {
-			t.Errorf("it said %s", text)
+		time.Sleep(2 * lookEvery)
+		if text := out.Take(); c.pair.Load() == first ||
+			!strings.Contains(text, "http-certificate-renewed") {
+			t.Errorf("the good pair is not shown: it said %s", text)
 		}
 	})
 }
@@ -209,123 +212,14 @@ func TestABadPairIsNamedOnceAndTheOneBeforeStays(t *testing.T) {
 func TestAnExpiredCertificateIsNamedAtTheStart(t *testing.T) {
 	own := pems(t)
 	synctest.Test(t, func(t *testing.T) {
-		var out testkit.Output
-		log := slog.New(slog.NewTextHandler(&out, nil))
-		c, err := newCertificate(own.Cert, own.Key, log)
-		must(t, err)
+		c, out := looked(t, own)
 		if text := out.Take(); text != "" {
 			t.Errorf("of a good one it said %s", text)
 		}
 		time.Sleep(time.Until(c.pair.Load().Leaf.NotAfter) + 1)
-		if _, err := newCertificate(own.Cert, own.Key, log); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.read())
 		if text := out.Take(); !strings.Contains(text, "http-certificate-expired") {
 			t.Errorf("of an expired one it said %q", text)
-		}
-	})
-}
-
-// The other connections, with health checks among them, would wait for it.
-func TestACertificateThatBecomesAPipeKeepsNobodyWaiting(t *testing.T) {
-	own := pems(t)
-	synctest.Test(t, func(t *testing.T) {
-		var out testkit.Output
-		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.NewTextHandler(&out, nil)))
-		must(t, err)
-		first := c.pair.Load()
-		must(t, os.Remove(own.Key))
-		must(t, syscall.Mkfifo(own.Key, 0o600))
-		time.Sleep(lookEvery)
-		if got, err := c.get(nil); err != nil || got != first {
-			t.Errorf("another one is shown (%v)", err)
-		}
-		if text := out.Take(); !strings.Contains(text, "is no regular file") {
-			t.Errorf("it said %s", text)
-		}
-	})
-}
-
-func TestTheFilesOfACertificateAreLookedAtOnceASecondAtMost(t *testing.T) {
-	own, next := pems(t), pems(t)
-	synctest.Test(t, func(t *testing.T) {
-		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.DiscardHandler))
-		must(t, err)
-		first, _ := c.get(nil)
-		copyTo(t, own.Cert, next.Cert)
-		copyTo(t, own.Key, next.Key)
-		time.Sleep(lookEvery - 1)
-		if got, _ := c.get(nil); got != first {
-			t.Error("they were looked at sooner")
-		}
-		time.Sleep(time.Nanosecond)
-		if got, _ := c.get(nil); got == first {
-			t.Error("they were not looked at")
-		}
-	})
-}
-
-// A disk that hangs, such as one across a network, costs one moment and no connection: health
-// checks come over them, too.
-func TestADiskThatHangsUnderACertificateKeepsNobodyWaiting(t *testing.T) {
-	own, next := pems(t), pems(t)
-	synctest.Test(t, func(t *testing.T) {
-		var out testkit.Output
-		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.NewTextHandler(&out, nil)))
-		must(t, err)
-		first, _ := c.get(nil)
-		hangs := make(chan struct{})
-		c.stat = func(name string) (os.FileInfo, error) {
-			<-hangs
-			return os.Stat(name)
-		}
-		copyTo(t, own.Cert, next.Cert)
-		copyTo(t, own.Key, next.Key)
-		time.Sleep(lookEvery)
-		begin := time.Now()
-		for range 100 {
-			if got, err := c.get(nil); err != nil || got != first {
-				t.Fatalf("another one is shown (%v)", err)
-			}
-		}
-		if took := time.Since(begin); took > lookPatience {
-			t.Errorf("100 connections took %v", took)
-		}
-		time.Sleep(time.Minute)
-		begin = time.Now()
-		_, _ = c.get(nil)
-		if took := time.Since(begin); took > 0 {
-			t.Errorf("a minute later one took %v", took)
-		}
-		if text := out.Take(); strings.Count(text, "http-certificate-not-looked-at") != 1 {
-			t.Errorf("it said %q", text)
-		}
-		close(hangs)
-		synctest.Wait()
-		if got, _ := c.get(nil); got == first {
-			t.Error("the next one is not shown when the disk is back")
-		}
-	})
-}
-
-// The look is in no connection's goroutine: net/http would catch a panic there.
-func TestALookAtACertificateThatPanicsIsOneThatFailed(t *testing.T) {
-	own := pems(t)
-	synctest.Test(t, func(t *testing.T) {
-		var out testkit.Output
-		c, err := newCertificate(own.Cert, own.Key, slog.New(slog.NewTextHandler(&out, nil)))
-		must(t, err)
-		first, _ := c.get(nil)
-		c.stat = func(string) (os.FileInfo, error) { panic("a fault") }
-		for range 3 {
-			time.Sleep(lookEvery)
-			if got, err := c.get(nil); err != nil || got != first {
-				t.Errorf("another one is shown (%v)", err)
-			}
-		}
-		if text := out.Take(); strings.Count(text, "http-certificate-not-renewed") != 3 ||
-			!strings.Contains(text, "a fault") {
-			t.Errorf("it said %q", text)
 		}
 	})
 }

@@ -6,159 +6,118 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) planCommand() *cobra.Command {
-	var s serviceFlags
 	var what actors.WhatIf
-	var asJSON, each bool
-	cmd := &cobra.Command{
+	return a.ask(&cobra.Command{
 		Use:   "plan",
 		Short: "Show what the leader would move, and why, without moving it",
 		Long: `Plans with the leader's own planner from what is in Consul now, and changes nothing:
-which items would move, from where to where, and why; how many that is against the fewest that
-any plan would need; and how even the members' loads are before and after.
+which items would move, from where to where, and why; how many any plan would have to move; and
+how even the members' loads are before and after. Without flags it shows what is left to do.
 
-Without flags it shows what is left to do: nothing, where all is at rest. It counts on soaks
-and graces to be over. Which member an item goes to is a forecast: the leader decides when
-the item is free, and may take another member that has as few items.`,
+It counts soaks and graces as over. Which member an item goes to is a forecast: the leader decides
+when the item is free, and may take another member that has as few items.`,
 		Example: `  coordd plan --drain n2
-  coordd plan --without n2 --without n3
-  coordd plan --add 2 --items
-  coordd plan --json`,
-		Args: noArguments,
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			o, err := s.reached(ctx)
-			if err != nil {
-				return err
-			}
-			p, err := o.Plan(ctx, what)
-			if errors.Is(err, actors.ErrNotFound) {
-				return a.unknownInPlan(ctx, o, what, err)
-			}
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(a.out, p)
-			}
-			return printPlan(a.out, p, each)
-		}),
-	}
-	f := cmd.Flags()
-	f.SortFlags = false
-	f.StringSliceVar(&what.Drain, "drain", nil,
-		"A `member` that is drained; several: repeat it, or with commas.")
-	f.StringSliceVar(&what.Without, "without", nil,
-		"A `member` that is lost; several: repeat it, or with commas.")
-	f.IntVar(&what.Add, "add", 0, "So many `members` more.")
-	f.BoolVar(&each, "items", false, "List each item that moves.")
-	jsonFlag(cmd, &asJSON, "Print JSON, with each item that moves.")
-	orders(f, "drain", "without", "add")
-	s.register(f)
-	for _, name := range []string{"drain", "without"} {
-		// it fails only for a flag that is not there
-		_ = cmd.RegisterFlagCompletionFunc(name, a.completeIDs(&s, "the id of one member"))
-	}
-	return cmd
+  coordd plan --without n2,n3
+  coordd plan --add 2 --json`,
+	}, noIDs, func(f *pflag.FlagSet) {
+		f.StringSliceVar(&what.Drain, "drain", nil,
+			"The `members` that are drained, separated by commas.")
+		f.StringSliceVar(&what.Without, "without", nil,
+			"The `members` that are lost, separated by commas.")
+		f.IntVar(&what.Add, "add", 0, "So many `members` more.")
+		orders(f, "drain", "without", "add")
+	}, func(ctx context.Context, q query) error {
+		p, err := q.Plan(ctx, what)
+		if errors.Is(err, actors.ErrNotFound) {
+			return fmt.Errorf("%w: see \"coordd status\"", err)
+		}
+		if err != nil {
+			return err
+		}
+		if q.asJSON {
+			return printJSON(a.out, p)
+		}
+		return printPlan(a.out, p)
+	})
 }
 
-// unknownInPlan names the member that is not there, and which may have been meant.
-func (a *app) unknownInPlan(ctx context.Context, o *actors.Operator, what actors.WhatIf,
-	failed error) error {
-	status, err := o.Status(ctx)
-	if err != nil {
-		return failed
-	}
-	ids := memberIDs(status)
-	for _, id := range slices.Concat(what.Drain, what.Without) {
-		if !slices.Contains(ids, id) {
-			return fmt.Errorf("no member %q is registered.%s", id, question(id, ids))
+func printPlan(w io.Writer, p actors.Plan) error {
+	t := table(w)
+	row := func(yes bool, name, format string, args ...any) {
+		if yes {
+			fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 		}
 	}
-	return failed
-}
-
-// group of moves that have all but the item in common.
-type moveGroup struct{ from, to, why, prefers string }
-
-func printPlan(w io.Writer, p actors.Plan, each bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "moves\t%s\n", movesInWords(p))
-	if p.Starting > 0 {
-		fmt.Fprintf(t, "starts\t%s that nobody runs now\n", count(p.Starting, "item"))
+	row(true, "moves", "%s", movesInWords(p))
+	row(p.Starting > 0, "starts", "%s that nobody runs now", count(p.Starting, "item"))
+	waits, stays := map[string][]string{}, map[string][]string{}
+	for _, u := range p.Unplaced {
+		group := waits
+		if u.At != "" {
+			group = stays
+		}
+		group[u.Why] = append(group[u.Why], u.Item)
 	}
-	stays, waits := unplaced(p.Unplaced)
-	if n := len(waits); n > 0 {
-		fmt.Fprintf(t, "waits\t%s: %s\n", namedCount(waits), whyUnplaced(waits))
+	for _, why := range slices.Sorted(maps.Keys(waits)) {
+		row(true, "waits", "%s: %s", itemsText(waits[why]), why)
 	}
-	if n := len(stays); n > 0 {
-		fmt.Fprintf(t, "stays\t%s where owned now: %s\n", namedCount(stays), whyUnplaced(stays))
+	for _, why := range slices.Sorted(maps.Keys(stays)) {
+		row(true, "stays", "%s where it runs now: %s", itemsText(stays[why]), why)
 	}
-	if p.Quarantined > 0 {
-		fmt.Fprintf(t,
-			"quarantined\t%s: nobody runs them; see \"coordd items --state quarantined\"\n",
-			count(p.Quarantined, "item"))
-	}
-	if p.Removed > 0 {
-		fmt.Fprintf(t, "stops\t%s no longer in the workload\n", count(p.Removed, "item"))
-	}
-	if p.Version != "" {
-		fmt.Fprintf(t, "rollout\tuntil all have version %s, its members hold up to twice a share\n",
-			foreign(p.Version))
-	}
-	fmt.Fprintf(t, "imbalance\t%d now, %d then\n", p.ImbalanceBefore, p.ImbalanceAfter)
-	if p.Frozen {
-		fmt.Fprintln(t, "frozen\tnothing of it happens until \"coordd thaw\"")
-	}
-	if p.Brake != "" {
-		fmt.Fprintf(t, "brake\tthe leader would hold it first: %s\n", foreign(p.Brake))
-	}
+	row(p.Quarantined > 0, "quarantined", "%s, which nobody runs", count(p.Quarantined, "item"))
+	row(p.Removed > 0, "stops", "%s no longer in the workload", count(p.Removed, "item"))
+	row(p.Version != "", "rollout", "until all have version %s, its members have up to twice a share",
+		safe(p.Version))
+	row(true, "imbalance", "the loads of two members differ by %d at most, and by %d afterwards",
+		p.ImbalanceBefore, p.ImbalanceAfter)
+	row(p.Frozen, "frozen", `nothing of it happens until "coordd thaw"`)
+	row(p.Brake != "", "brake", "the leader would put it on first: %s", safe(p.Brake))
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t = table(w)
 	fmt.Fprintln(t, "MEMBER\tITEMS\tTHEN\tGETS\tGIVES\tLOAD\tTHEN\tNOTE")
 	for _, m := range p.Members {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", foreign(m.ID), m.Before, m.After, m.Gets,
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", safe(m.ID), m.Before, m.After, m.Gets,
 			m.Gives, m.LoadBefore, m.LoadAfter, memberNote(m))
 	}
 	if err := t.Flush(); err != nil || len(p.Moves) == 0 {
 		return err
 	}
 	fmt.Fprintln(w)
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if each {
-		fmt.Fprintln(t, "ITEM\tFROM\tTO\tWHY")
-		for _, m := range p.Moves {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", foreign(m.Item), dash(foreign(m.From)),
-				dash(foreign(m.To)), whyThere(m.Why, m.Prefers))
-		}
-		return t.Flush()
-	}
+	return printMoves(w, p.Moves)
+}
+
+// moveGroup is what moves have in common that are shown on one line.
+type moveGroup struct{ from, to, why, prefers string }
+
+func printMoves(w io.Writer, moves []actors.PlanMove) error {
 	groups := map[moveGroup]int{}
-	for _, m := range p.Moves {
+	for _, m := range moves {
 		groups[moveGroup{m.From, m.To, m.Why, m.Prefers}]++
 	}
-	var order []moveGroup
-	for g := range groups {
-		order = append(order, g)
-	}
-	slices.SortFunc(order, func(x, y moveGroup) int {
+	t := table(w)
+	fmt.Fprintln(t, "FROM\tTO\tITEMS\tWHY")
+	for _, g := range slices.SortedFunc(maps.Keys(groups), func(x, y moveGroup) int {
 		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to),
 			cmp.Compare(x.why, y.why), cmp.Compare(x.prefers, y.prefers))
-	})
-	fmt.Fprintln(t, "FROM\tTO\tITEMS\tWHY")
-	for _, g := range order {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", dash(foreign(g.from)), dash(foreign(g.to)), groups[g],
-			whyThere(g.why, g.prefers))
+	}) {
+		why := moveReasons[g.why]
+		if g.prefers != "" {
+			why += "; it prefers " + safe(g.prefers)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", dash(g.from), dash(g.to), groups[g], why)
 	}
 	return t.Flush()
 }
@@ -175,86 +134,27 @@ var moveReasons = map[string]string{
 	"takeover":  "its member is lost",
 }
 
-// whyThere says why an item moves, and why there.
-func whyThere(why, prefers string) string {
-	if prefers == "" {
-		return moveReasons[why]
-	}
-	return moveReasons[why] + "; it prefers " + foreign(prefers)
-}
-
 func movesInWords(p actors.Plan) string {
 	switch {
 	case p.Moving == 0:
 		return "none"
 	case p.Exact && p.Moving == p.Minimum:
-		return fmt.Sprintf("%s; no plan needs fewer", count(p.Moving, "item"))
-	case p.Exact:
-		return fmt.Sprintf("%s; the fewest are %d", count(p.Moving, "item"), p.Minimum)
+		return count(p.Moving, "item") + "; no plan needs fewer"
 	}
-	return fmt.Sprintf("%s; any plan needs %d at least, not counting moves for balance",
-		count(p.Moving, "item"), p.Minimum)
-}
-
-// unplaced parts the items that have no place to go: those that stay where they run, and those that
-// nobody runs then.
-func unplaced(all []actors.PlanUnplaced) (stays, waits []actors.PlanUnplaced) {
-	for _, u := range all {
-		if u.At != "" {
-			stays = append(stays, u)
-		} else {
-			waits = append(waits, u)
-		}
-	}
-	return stays, waits
-}
-
-// namedCount is how many items there are, and the first three by name.
-func namedCount(items []actors.PlanUnplaced) string {
-	const most = 3
-	var names []string
-	for _, u := range items[:min(most, len(items))] {
-		names = append(names, u.Item)
-	}
-	text := count(len(items), "item") + " (" + foreigners(names)
-	if len(items) > most {
-		text += ", …"
-	}
-	return text + ")"
-}
-
-// whyUnplaced counts the reasons.
-func whyUnplaced(items []actors.PlanUnplaced) string {
-	n := map[string]int{}
-	var whys []string
-	for _, u := range items {
-		if n[u.Why]++; n[u.Why] == 1 {
-			whys = append(whys, u.Why)
-		}
-	}
-	slices.Sort(whys)
-	if len(whys) == 1 {
-		return whys[0]
-	}
-	for i, why := range whys {
-		whys[i] = fmt.Sprintf("%d %s", n[why], why)
-	}
-	return strings.Join(whys, ", ")
+	return fmt.Sprintf("%s; any plan needs %d at least", count(p.Moving, "item"), p.Minimum)
 }
 
 func memberNote(m actors.PlanMember) string {
 	var notes []string
-	for what, so := range map[string]bool{"drained": m.Drained, "lost": m.Gone, "new": m.New} {
-		if so {
-			notes = append(notes, what)
+	note := func(yes bool, text string) {
+		if yes {
+			notes = append(notes, text)
 		}
 	}
-	if m.Capacity > 0 {
-		notes = append(notes, fmt.Sprintf("room for %d", m.Capacity))
-	}
-	if len(notes) == 0 && !m.TakesWork {
-		notes = append(notes, "takes no work")
-	}
-	slices.Sort(notes)
+	note(m.Drained, "drained")
+	note(m.Gone, "lost")
+	note(m.New, "new")
+	note(m.Capacity > 0, fmt.Sprintf("room for %d", m.Capacity))
+	note(len(notes) == 0 && !m.TakesWork, "takes no work")
 	return dash(strings.Join(notes, ", "))
 }

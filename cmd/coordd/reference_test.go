@@ -80,7 +80,7 @@ func setOut(b *strings.Builder, f *pflag.Flag) {
 		return
 	}
 	variable, value := "`"+envName(f.Name)+"`", "`"+f.DefValue+"`"
-	if isOrder(f) || f.Name == "version" {
+	if !isSetting(f) {
 		variable = ""
 	}
 	if f.DefValue == "" || f.DefValue == "[]" || f.DefValue == "false" {

@@ -2,24 +2,22 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/supervisor"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 // reloader takes what can change while a member runs from its settings file anew.
 type reloader struct {
 	path string
-	all  map[string]*pflag.Flag // of all commands
+	root *cobra.Command
 	// fixed are the flags that the command line or a variable gave: the file does not change them.
 	fixed []string
 	was   map[string]string // the settings that are in force, as text
@@ -33,28 +31,34 @@ type reloader struct {
 
 // hangups returns the reloader of a member with a settings file; nil without one. From then on
 // SIGHUP asks for a reload instead of a stop.
-func (a *app) hangups(flags *pflag.FlagSet, all map[string]*pflag.Flag) *reloader {
+func (a *app) hangups(cmd *cobra.Command) *reloader {
 	if a.configPath == "" {
 		return nil
 	}
-	r := &reloader{path: a.configPath, all: all, was: map[string]string{},
+	r := &reloader{path: a.configPath, root: cmd.Root(), was: map[string]string{},
 		asked: make(chan struct{}, 1)}
-	flags.VisitAll(func(f *pflag.Flag) {
-		r.was[f.Name] = f.Value.String()
-		if f.Changed && !slices.ContainsFunc(a.taken, func(s setting) bool {
-			return s.file && s.flag == f.Name
-		}) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		r.was[f.Name] = textOf(f)
+		if f.Changed && !slices.Contains(a.fromFile, f.Name) {
 			r.fixed = append(r.fixed, f.Name)
 		}
 	})
 	ask := func() {
 		select {
 		case r.asked <- struct{}{}:
-		default: // one is asked for already, and will read the file
+		default: // a reload is asked for already
 		}
 	}
 	onHangup.Store(&ask)
 	return r
+}
+
+// textOf is the value of a flag as text: of a list, its values with commas between.
+func textOf(f *pflag.Flag) string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return strings.Join(list.GetSlice(), ",")
+	}
+	return f.Value.String()
 }
 
 // child is the actor that reloads when it is asked to.
@@ -63,7 +67,7 @@ func (r *reloader) child() supervisor.Child {
 		for {
 			select {
 			case <-r.asked:
-				r.reload(ctx)
+				r.reload()
 			case <-ctx.Done():
 				return nil
 			}
@@ -72,9 +76,9 @@ func (r *reloader) child() supervisor.Child {
 }
 
 // reload reads the file and applies what can change. A file with an error changes nothing.
-func (r *reloader) reload(ctx context.Context) {
+func (r *reloader) reload() {
 	defer r.begun()()
-	next, err := r.read(ctx)
+	next, err := r.read()
 	if err != nil {
 		r.log.Error("settings-not-reloaded", "err", err, "then",
 			"going on with those that are in force")
@@ -100,69 +104,33 @@ func (r *reloader) reload(ctx context.Context) {
 	r.log.Info("settings-reloaded", "config", r.path, "changed", changed)
 }
 
-// reloadLimit is how long the file's disk has to answer. A reload that it did not answer leaves all
-// as it is, and the next SIGHUP tries again.
-const reloadLimit = 10 * time.Second
-
-// readAgain reads the file. It opens no pipe: it might wait for a writer for ever, and what came
-// through one is not there a second time.
-func (r *reloader) readAgain(ctx context.Context) ([]fileSetting, error) {
-	limited, cancel := context.WithTimeout(ctx, reloadLimit)
-	defer cancel()
-	info, err := reading(limited, func() (os.FileInfo, error) { return os.Stat(r.path) })
-	var settings []fileSetting
-	switch {
-	case err != nil:
-	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is no regular file: restart coordd to change its settings", r.path)
-	default:
-		settings, err = readSettings(limited, r.path, r.all)
+// read returns the settings that the file and the defaults make, but for those that are fixed. It
+// reads no pipe: what came through one is not there a second time.
+func (r *reloader) read() (map[string]string, error) {
+	if info, err := os.Stat(r.path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file: restart coordd to change its settings",
+			r.path)
 	}
-	if limited.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("the disk of %s has not answered for %v", r.path, reloadLimit)
-	}
-	return settings, err
-}
-
-// read returns the settings that the file and the defaults make, but for those that are fixed.
-func (r *reloader) read(ctx context.Context) (map[string]string, error) {
-	settings, err := r.readAgain(ctx)
+	found, err := readSettings(r.path, r.root)
 	if err != nil {
 		return nil, err
 	}
-	flags := (&app{}).runCommand().Flags()
-	settings = slices.DeleteFunc(settings, func(s fileSetting) bool {
-		return slices.Contains(r.fixed, s.name)
-	})
-	if _, err := setFrom(r.path, settings, flags); err != nil {
+	for _, name := range r.fixed {
+		delete(found.lines, name)
+	}
+	fresh := (&app{}).runCommand()
+	plainValues(fresh)
+	if _, err := found.set(fresh.Flags()); err != nil {
 		return nil, err
 	}
-	for _, s := range settings { // of those that can change, what a flag does not find out
-		switch s.name {
-		case "log-level":
-			if _, err := levelOf(s.text()); err != nil {
-				return nil, usage("%s:%d: %s is %q: %s", r.path, s.line, s.name, s.text(), levels)
-			}
-		case "tags":
-			if err := actors.CheckTags(s.parts()); err != nil {
-				return nil, usage("%s:%d: %v", r.path, s.line, err)
-			}
-		}
-	}
 	next := map[string]string{}
-	flags.VisitAll(func(f *pflag.Flag) {
+	fresh.Flags().VisitAll(func(f *pflag.Flag) {
 		if !slices.Contains(r.fixed, f.Name) {
-			next[f.Name] = f.Value.String()
+			next[f.Name] = textOf(f)
 		}
 	})
-	return next, nil
-}
-
-// listOf reads a list as its flag shows it: values with commas between, in brackets.
-func listOf(text string) ([]string, error) {
-	text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
-	if text == "" {
-		return nil, nil
+	if _, err := levelOf(next["log-level"]); next["log-level"] != "" && err != nil {
+		return nil, err
 	}
-	return csv.NewReader(strings.NewReader(text)).Read()
+	return next, nil
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/printable"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // The exit codes.
@@ -31,40 +34,39 @@ type usageError struct{ text string }
 func (e *usageError) Error() string        { return e.text }
 func (e *usageError) Is(target error) bool { return target == errUsage }
 
+// commandExit is an exit code alone: there is no more to say. It is that of the command that
+// coordd elect ran, or of a status that is printed and bad.
+type commandExit int
+
+func (c commandExit) Error() string { return "exit code " + strconv.Itoa(int(c)) }
+
 // run carries out one command line and returns its exit code.
 func run(ctx context.Context, s surroundings) int {
-	out, lines := &outlet{ctx: ctx, to: s.out}, asynclog.NewWriter(s.err)
-	s.out, s.err = out, &outlet{ctx: ctx, to: s.err}
-	a := &app{surroundings: s, lines: lines}
+	a := &app{surroundings: s, lines: asynclog.NewWriter(s.err)}
 	defer a.lines.Flush(flushLimit)
 	root := a.root()
 	root.SetArgs(s.args)
 	cmd, err := root.ExecuteContextC(ctx)
-	// Help and the version are cobra's to write, and what it makes of a failure is nothing, or 2.
-	unwritten := out.failure()
-	if unwritten != nil && !a.begun {
-		err = unwritten
-	}
 	if err == nil {
 		return 0
 	}
 	if ended, ok := errors.AsType[commandExit](err); ok {
-		return int(ended) // what there is to say has been said
+		return int(ended)
 	}
-	code := exitFailed
-	switch {
-	case errors.Is(err, errInterrupted): // also while the settings are read
-	// What fails before a command has begun is cobra's: a flag or a command that does not exist.
-	case !a.begun && unwritten == nil, errors.Is(err, errUsage),
-		errors.Is(err, actors.ErrConfig), errors.Is(err, actors.ErrInvalid):
+	code, text := exitFailed, printable.Line(err.Error())
+	// What fails before a command has begun is bad usage: a flag or a command that does not exist.
+	if !a.begun || errors.Is(err, errUsage) || errors.Is(err, actors.ErrConfig) ||
+		errors.Is(err, actors.ErrInvalid) {
 		code = exitUsage
-	}
-	text := printable.Line(err.Error())
-	if code == exitUsage {
-		text += a.taken.behind(text)
-	}
-	if code == exitUsage && !strings.Contains(text, "--help") {
-		text += fmt.Sprintf(" (see %s --help)", cmd.CommandPath())
+		if len(a.fromFile) > 0 {
+			a.sources = append(a.sources, a.configPath)
+		}
+		if len(a.sources) > 0 {
+			text += " (settings come from " + strings.Join(a.sources, ", ") + " as well)"
+		}
+		if !strings.Contains(text, "--help") {
+			text += fmt.Sprintf(" (see %s --help)", cmd.CommandPath())
+		}
 	}
 	fmt.Fprintf(a.lines, "%s: %s\n", cmd.CommandPath(), text)
 	return code
@@ -75,46 +77,24 @@ type app struct {
 	surroundings
 	lines *asynclog.Writer // to standard error, without waiting: the log, and why a command failed
 	begun bool
-	taken taken
+	path  string // of the command that is carried out
 
-	configPath string            // --config
-	path       string            // of the command that is carried out
-	unknown    []unknownVariable // still to be named
+	configPath string   // --config
+	sources    []string // the variables that stand for flags
+	fromFile   []string // the flags that the settings file has set
+	unknown    []string // what is to be said of unknown variables
 }
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "coordd",
 		Short: "Keep every work item running on exactly one machine at a time",
-		Long: `coordd keeps a list of work items running across a set of machines: every item
-on exactly one machine at a time, shared out evenly, moved when machines come
-and go. It needs nothing but Consul.
+		Long: `coordd keeps a list of work items running across a set of machines: every item on
+exactly one machine at a time, shared out evenly, moved when machines come and go. It needs
+nothing but Consul.
 
-Run one member on each machine with "coordd run". The members find one another
-through Consul and elect a leader, which shares the items out. To see all of it
-at work on this machine, without Consul, run "coordd dev".
-
-Every flag that is no order can be given as an environment variable as well:
---lock-delay is COORDD_LOCK_DELAY. With --config it can stand in a file of YAML as well, by its
-name: "lock-delay: 15s". The flag wins over the variable, and the variable over the file. A
-COORDD_ variable that is no setting is named; in the file such a name is an error.
-
-Orders are given on the command line only: each makes another command of the one that is
-given. They are those beside which the reference names no variable, such as
-  coordd elect --delete
-  coordd run --explain-timing
-  coordd drain --wait
-  coordd items --member
-  coordd work add --payload-file
-
-Consul's own variables (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE
-and so on) mean what they mean to every Consul tool.
-
-There are colours on a terminal only, and none with NO_COLOR in the environment. With TERM=dumb
-a terminal gets what a file gets: no colours, and lines in place of what is drawn anew.
-
-Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line or
-input file. coordd elect ends with its command's own; coordd help elect says more.`,
+Run one member on each machine with "coordd run". To see all of it at work on this machine,
+without Consul, run "coordd dev".`,
 		Example: `  coordd dev
   coordd run --id $(hostname) --exec './worker.sh'
   coordd work add device-1 device-2
@@ -123,52 +103,45 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkGiven(cmd.Flags()); err != nil {
+			if all, _ := cmd.Flags().GetBool(helpAll); all {
+				cmd.Annotations = map[string]string{helpAll: "yes"}
+				return errors.Join(cmd.Help(), commandExit(0))
+			}
+			if err := checkEmpty(cmd.Flags()); err != nil {
 				return err
 			}
-			if err := a.fromEnvironment(cmd); err != nil {
+			a.path = cmd.CommandPath()
+			if err := a.settings(cmd); err != nil {
 				return err
 			}
-			if err := a.fromFile(cmd); err != nil {
-				return err
-			}
-			a.lookForUnknown(cmd)
-			return checkTimes(cmd.Flags())
-		},
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return noSuchCommand(cmd, args[0])
-			}
+			a.nameUnknown(cmd)
 			return nil
 		},
+		Args: noCommandLike,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%v", inWords(cmd.Flags(), err))
-	})
+	root.SetFlagErrorFunc(flagError)
+	cobra.AddTemplateFunc("flagLines", flagLines)
 	root.SetUsageTemplate(usageTemplate)
 	root.SetVersionTemplate("{{.Version}}")
 	root.Flags().Bool("version", false, "Print what \"coordd version\" prints.")
 	a.configFlag(root.PersistentFlags())
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddGroup(&cobra.Group{ID: "members", Title: "Run members:"},
-		&cobra.Group{ID: "looks", Title: "See what there is:"},
-		&cobra.Group{ID: "changes", Title: "Change it:"},
-		&cobra.Group{ID: "other", Title: "Other:"})
 	root.SetHelpCommand(helpCommand())
-	add := func(group string, cmds ...*cobra.Command) {
+	add := func(id, title string, cmds ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: id, Title: title})
 		for _, c := range cmds {
-			c.GroupID = group
+			c.GroupID = id
 			root.AddCommand(c)
 		}
 	}
-	add("members", a.runCommand(), a.electCommand(), a.devCommand())
-	add("looks", a.statusCommand(), a.membersCommand(), a.itemsCommand(), a.explainCommand(),
-		a.eventsCommand(), a.locateCommand(), a.pinsCommand(), a.planCommand(), a.verifyCommand())
-	add("changes", a.workCommand(), a.configCommand())
-	add("changes", a.steerCommands()...)
-	add("other", a.devconsulCommand(), a.versionCommand())
-	a.completeServices(root)
+	add("members", "Run members:", a.runCommand(), a.electCommand(), a.devCommand())
+	add("looks", "See what there is:", a.statusCommand(), a.itemsCommand(), a.explainCommand(),
+		a.eventsCommand(), a.locateCommand(), a.planCommand(), a.verifyCommand())
+	add("changes", "Change it:", a.workCommand(), a.configCommand(), a.drainCommand(),
+		a.undrainCommand(), a.pinCommand(), a.unpinCommand(), a.restartCommand(),
+		a.freezeCommand(), a.thawCommand(), a.overrideCommand())
+	add("other", "Other:", a.versionCommand(), settingsTopic())
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
@@ -179,7 +152,29 @@ input file. coordd elect ends with its command's own; coordd help elect says mor
 			group(c)
 		}
 	}
+	plainValues(root)
 	return root
+}
+
+// settingsTopic is a page of help without a command.
+func settingsTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "settings",
+		Short: "How flags, variables and a settings file go together",
+		Long: `A flag can be given as an environment variable: --lock-delay is COORDD_LOCK_DELAY.
+With --config it can stand in a YAML file, by its name: "lock-delay: 15s". The flag wins over the
+variable, and the variable over the file. "coordd run" reads log-level, capacity and tags anew
+from the file at SIGHUP. Flags that say what a command does, such as drain --wait, are taken from
+the command line only: docs/reference.md names no variable beside them.
+
+Consul's own variables (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and
+so on) mean what they mean to every Consul tool. NO_COLOR switches colours off.
+
+Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line or input file.
+coordd elect ends with the exit code of its command.`,
+		Args: noCommandLike,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 }
 
 // helpCommand is cobra's own, but that a command that does not exist is a wrong command line.
@@ -201,13 +196,37 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// usageTemplate is cobra's own with the flags wrapped, in the order in which they were
-// defined, and without what says nothing.
-const usageTemplate = `Usage:
-  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}{{if .Aliases}}
+// helpAll is the flag that shows the flags for experts too.
+const helpAll = "help-all"
 
-Other names:
-  {{range $n, $name := .Aliases}}{{if $n}}, {{end}}{{$name}}{{end}}{{end}}{{if .HasExample}}
+// experts marks the flags of a command that are not shown but with --help-all: all but the usual.
+func experts(c *cobra.Command, usual ...string) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(usual, f.Name) {
+			annotate(c.Flags(), forExperts, []string{f.Name})
+		}
+	})
+	c.Flags().Bool(helpAll, false, "Show all flags.")
+	orders(c.Flags(), helpAll)
+}
+
+// flagLines are the lines of help about flags, in the order in which they were defined.
+func flagLines(c *cobra.Command, flags *pflag.FlagSet) string {
+	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
+	shown.SortFlags = false
+	_, all := c.Annotations[helpAll]
+	all = all || c.Flags().Lookup(helpAll) == nil
+	flags.VisitAll(func(f *pflag.Flag) {
+		if all || !is(f, forExperts) {
+			shown.AddFlag(f)
+		}
+	})
+	return strings.TrimRight(shown.FlagUsagesWrapped(100), " \n")
+}
+
+// usageTemplate is cobra's own with the flags of flagLines, and without what says nothing.
+const usageTemplate = `Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}{{if .HasExample}}
 
 Examples:
 {{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$all := .Commands}}{{if
@@ -220,18 +239,16 @@ Commands:{{range $all}}{{if .IsAvailableCommand}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
 
 Flags:
-{{.LocalFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}{{if
-  .HasAvailableInheritedFlags}}
+{{flagLines . .LocalFlags}}{{end}}{{if .HasAvailableInheritedFlags}}
 
-Flags of all these commands:
-{{.InheritedFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}{{if
-  .HasAvailableSubCommands}}
+Flags of all commands:
+{{flagLines . .InheritedFlags}}{{end}}{{if .HasAvailableSubCommands}}
 
 "{{.CommandPath}} COMMAND --help" tells more about a command.{{end}}
 `
 
-// does wraps what a command does: from here on an error is a failure, not a
-// wrong command line, unless it says so itself.
+// does wraps what a command does: from here on an error is a failure, not a wrong command line,
+// unless it says so itself.
 func (a *app) does(f func(ctx context.Context, args []string) error) func(*cobra.Command,
 	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -242,28 +259,28 @@ func (a *app) does(f func(ctx context.Context, args []string) error) func(*cobra
 
 // group is a command that only holds others.
 func group(c *cobra.Command, cmds ...*cobra.Command) *cobra.Command {
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return noSuchCommand(cmd, args[0])
-		}
-		return usage("give one of %s", listOfCommands(cmd))
+	c.Args = noCommandLike
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		return usage("give one of %s", strings.Join(commandsOf(cmd), ", "))
 	}
 	c.AddCommand(cmds...)
 	return c
+}
+
+func noCommandLike(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return noSuchCommand(cmd, args[0])
+	}
+	return nil
 }
 
 func noSuchCommand(cmd *cobra.Command, name string) error {
 	if !cmd.HasAvailableSubCommands() {
 		return usage("there is no command %q: %s has none", name, cmd.CommandPath())
 	}
-	if best := alike(name, commandsOf(cmd)); len(best) > 0 {
-		return usage("there is no command %q: %s It has %s", name, didYouMean(best),
-			listOfCommands(cmd))
-	}
-	return usage("there is no command %q: give one of %s", name, listOfCommands(cmd))
+	return usage("there is no command %q%s: give one of %s", name,
+		didYouMean("", name, commandsOf(cmd)), strings.Join(commandsOf(cmd), ", "))
 }
-
-func listOfCommands(cmd *cobra.Command) string { return strings.Join(commandsOf(cmd), ", ") }
 
 func commandsOf(cmd *cobra.Command) []string {
 	var names []string
@@ -275,39 +292,4 @@ func commandsOf(cmd *cobra.Command) []string {
 	return names
 }
 
-// atLeast and exactly check the number of arguments and say what is missing.
-func atLeast(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) < n {
-			return usage("give %s", what)
-		}
-		return nil
-	}
-}
-
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usage("give %s, not %d arguments", what, len(args))
-		}
-		return nil
-	}
-}
-
-// oneFileAtMost is for a command that writes to a file, or without one to standard output.
-func oneFileAtMost(_ *cobra.Command, args []string) error {
-	switch {
-	case len(args) > 1:
-		return usage("give one file at most, not %d arguments", len(args))
-	case len(args) == 1 && args[0] == "":
-		return usage("the name of the file is empty: give one, or - for standard output")
-	}
-	return nil
-}
-
-func noArguments(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("it takes no arguments, and was given %q", args[0])
-	}
-	return nil
-}
+func noArguments(cmd *cobra.Command, args []string) error { return noIDs.check(cmd, args) }

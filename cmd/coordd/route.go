@@ -21,7 +21,6 @@ type routeFlags struct {
 	route                       string
 	routeWait, routeTimeout     time.Duration
 	routeInFlight, routeAMember int
-	routeStreams, routeAStream  int
 	routeAllow, routeTrust      []string
 	routeHosts                  []string
 }
@@ -36,23 +35,15 @@ func (o *routeFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.routeTimeout, "route-timeout", dispatch.DefaultTimeout,
 		"The `time` in which an owner has to begin its answer.")
 	f.IntVar(&o.routeInFlight, "route-inflight", dispatch.DefaultInFlight,
-		"The most `requests` under way at one time, beside a quarter as many that wait for a move "+
-			"or for an owner.")
+		"The most `requests` under way at one time, WebSockets and event streams among them. A "+
+			"quarter of them may wait for a move or for an owner.")
 	f.IntVar(&o.routeAMember, "route-inflight-member", 0,
 		"The most `requests` under way to one member, so that a slow one delays nobody else. "+
 			"Without it: 256, or --route-inflight if that is less.")
-	f.IntVar(&o.routeStreams, "route-streams", dispatch.DefaultInFlight,
-		"The most upgraded `connections` and event streams at one time: they take no places from "+
-			"requests.")
-	f.IntVar(&o.routeAStream, "route-streams-member", 0,
-		"The most upgraded `connections` and event streams to one member. Without it: 1024, or "+
-			"--route-streams if that is less.")
-	f.StringSliceVar(&o.routeAllow, "route-allow", nil,
-		"The loopback, link-local or metadata `networks`, such as 127.0.0.0/8, that members' "+
-			"addresses may be in. Without it requests go to none but this member's own "+
-			"--address; and to all of loopback where the whole service is on this host: with a "+
-			"loopback --address, or with none, a loopback --route and --http, and no "+
-			"--route-trust.")
+	f.StringSliceVar(&o.routeAllow, "route-allow", defaultNetworks(),
+		"The `networks` that members' addresses may be in. Never sent to, in any of them: a "+
+			"cloud's metadata, 169.254.169.254 and fd00:ec2::254; and Consul's port, unless that "+
+			"is 80 or 443.")
 	f.StringSliceVar(&o.routeTrust, "route-trust", nil,
 		"The `networks` of the proxies before --route, such as a TLS front's: what they say of "+
 			"the client in X-Forwarded-* is passed on.")
@@ -83,13 +74,6 @@ func (o *routeFlags) check(published string) error {
 		return usage("--route-inflight-member %d: give 1 to %d, which is --route-inflight",
 			o.routeAMember, o.routeInFlight)
 	}
-	switch {
-	case o.routeStreams < 1:
-		return usage("--route-streams %d: give 1 or more", o.routeStreams)
-	case o.routeAStream < 0 || o.routeAStream > o.routeStreams:
-		return usage("--route-streams-member %d: give 1 to %d, which is --route-streams",
-			o.routeAStream, o.routeStreams)
-	}
 	for flag, list := range map[string][]string{"route-allow": o.routeAllow,
 		"route-trust": o.routeTrust} {
 		if _, err := networks(flag, list); err != nil {
@@ -100,6 +84,15 @@ func (o *routeFlags) check(published string) error {
 		return err
 	}
 	return checkListen("route", o.route)
+}
+
+// defaultNetworks are those of --route-allow.
+func defaultNetworks() []string {
+	var all []string
+	for _, n := range dispatch.DefaultNetworks() {
+		all = append(all, n.String())
+	}
+	return all
 }
 
 // networks reads those of a flag: 10.0.0.0/8, or one address.
@@ -133,17 +126,7 @@ func loopback(address string) bool {
 // checkPublished refuses an address that cannot be one. A bare host is allowed: requests cannot be
 // sent there.
 func checkPublished(address string) error {
-	if strings.Contains(address, "/") { // a URL
-		return usage("--address %q: give host:port, or only a host", address)
-	}
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		if !strings.Contains(address, ":") && canBeReached(address) || net.ParseIP(address) != nil {
-			return nil
-		}
-		return usage("--address %q: give host:port, or only a host", address)
-	}
-	if host == "" || port == "" || !canBeReached(address) {
+	if strings.Contains(address, "/") || !isAddress(address) {
 		return usage("--address %q: give host:port with the name that others know the host by",
 			address)
 	}
@@ -160,37 +143,6 @@ type route struct {
 	log        *slog.Logger
 }
 
-// whereabouts are the addresses that decide where requests may go.
-type whereabouts struct {
-	address   string // --address; empty: none was given
-	published string // what the member's record says
-	page      string // --http; empty: none
-}
-
-// onlyHere tells whether the whole service is on this host. It is if this member's --address is a
-// loopback one, for nobody else could reach it; or if there is none, and all that this member
-// listens on is loopback, with no proxy before it. A false record then gains nothing by naming
-// loopback: whoever can send a request here can connect there, too.
-func (o *routeFlags) onlyHere(w whereabouts) bool {
-	if w.address != "" {
-		return loopback(w.address)
-	}
-	return loopback(o.route) && (w.page == "" || loopback(w.page)) && len(o.routeTrust) == 0
-}
-
-// reach says where requests may go.
-func (o *routeFlags) reach(w whereabouts) (*dispatch.Reach, error) {
-	allow, err := networks("route-allow", o.routeAllow)
-	if err != nil {
-		return nil, err
-	}
-	if o.onlyHere(w) {
-		allow = append(allow, netip.MustParsePrefix("127.0.0.0/8"),
-			netip.MustParsePrefix("::1/128"))
-	}
-	return &dispatch.Reach{Own: w.published, Networks: allow}, nil // Consul's the router knows
-}
-
 // hosts are the names that requests may be for. Nil: any.
 func (o *routeFlags) hosts() *httpserver.Hosts {
 	if len(o.routeHosts) == 0 {
@@ -199,8 +151,8 @@ func (o *routeFlags) hosts() *httpserver.Hosts {
 	return httpserver.NewHosts("--route-host", append(o.routeHosts, o.route)...)
 }
 
-// openRoute listens. Descriptors is how many it may use.
-func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors int,
+// openRoute listens. Published is this member's address, descriptors is how many it may use.
+func openRoute(o routeFlags, router *routing.Router, published string, descriptors int,
 	log *slog.Logger) (*route, error) {
 	if o.route == "" {
 		return nil, nil
@@ -209,24 +161,18 @@ func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors
 	if wait == 0 {
 		wait = -1
 	}
-	member := o.routeAMember
-	if member == 0 {
-		member = min(dispatch.DefaultPerMember, o.routeInFlight)
-	}
-	stream := o.routeAStream
-	if stream == 0 {
-		stream = min(4*dispatch.DefaultPerMember, o.routeStreams)
-	}
-	l, fit := limitsOf(routeLimits{inFlight: o.routeInFlight, member: member,
-		streams: o.routeStreams, stream: stream}, descriptors)
-	if !fit {
-		log.Warn("route-limited-by-descriptors", "descriptors", descriptors, "requests", l.inFlight,
-			"requests_to_a_member", l.member, "asked_for", o.routeInFlight,
-			"do",
+	inFlight := min(o.routeInFlight, requestsIn(descriptors))
+	if inFlight < o.routeInFlight {
+		log.Warn("route-limited-by-descriptors", "descriptors", descriptors, "requests", inFlight,
+			"asked_for", o.routeInFlight, "do",
 			"raise the limit of open files (ulimit -n, LimitNOFILE), or give a lower "+
 				"--route-inflight")
 	}
-	reach, err := o.reach(at)
+	member := o.routeAMember
+	if member == 0 {
+		member = dispatch.DefaultPerMember
+	}
+	allow, err := networks("route-allow", o.routeAllow)
 	if err != nil {
 		return nil, err
 	}
@@ -236,9 +182,8 @@ func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors
 	}
 	d, err := dispatch.New(dispatch.Config{
 		Locator: router, Wait: wait, Timeout: o.routeTimeout,
-		InFlight: l.inFlight, PerMember: l.member, Streams: l.streams, StreamsPerMember: l.stream,
-		Fanout: l.fanout, IdleConns: l.idle,
-		Reach: reach, Trusted: trust, Logger: log,
+		InFlight: inFlight, PerMember: min(member, inFlight),
+		Networks: allow, Trusted: trust, Logger: log,
 	})
 	if err != nil {
 		return nil, err
@@ -248,12 +193,12 @@ func openRoute(o routeFlags, router *routing.Router, at whereabouts, descriptors
 		return nil, err
 	}
 	router.Open()
-	if _, _, err := net.SplitHostPort(at.published); err != nil {
-		log.Warn("route-to-this-member-impossible", "address", at.published, "do",
+	if _, _, err := net.SplitHostPort(published); err != nil {
+		log.Warn("route-to-this-member-impossible", "address", published, "do",
 			"give --address host:port of the service beside this member; requests for its items "+
 				"are refused until then")
 	}
-	return &route{first: ln, dispatcher: d, hosts: o.hosts(), conns: l.conns, log: log}, nil
+	return &route{first: ln, dispatcher: d, hosts: o.hosts(), conns: clientConns(inFlight), log: log}, nil
 }
 
 func (r *route) close() {
@@ -278,6 +223,10 @@ func (r *route) children() []supervisor.Child {
 	return []supervisor.Child{{Name: "route", Run: r.run}}
 }
 
+// routePace is how long a client may rest within its body, and how long it may take for each piece
+// of an answer.
+const routePace = 30 * time.Second
+
 // routeLast is for how long requests under way may go on when coordd stops.
 const routeLast = 2 * time.Second
 
@@ -295,21 +244,12 @@ func (r *route) run(ctx context.Context) error {
 }
 
 func (r *route) server() *httpserver.Server {
-	return httpserver.New(httpserver.Config{
-		// it paces its clients itself
-		Handler: r.dispatcher, Hosts: r.hosts, Conns: r.conns, Header: 10 * time.Second,
-		ErrorLog: errorLog(r.log), Refused: giveReason,
-	})
-}
-
-// serverReasons are those of what the server refuses before the dispatcher sees it.
-var serverReasons = map[int]string{
-	http.StatusForbidden:          dispatch.ReasonHost,
-	http.StatusServiceUnavailable: dispatch.ReasonBusy,
-}
-
-func giveReason(status int, h http.Header) {
-	if reason := serverReasons[status]; reason != "" {
-		h.Set(dispatch.HeaderReason, reason)
+	var h http.Handler = r.dispatcher
+	if r.hosts != nil {
+		h = r.hosts.Only(h, http.Header{dispatch.HeaderReason: {dispatch.ReasonHost}})
 	}
+	return httpserver.New(httpserver.Config{
+		Handler: httpserver.Paced(h, routePace), Conns: r.conns, Header: 10 * time.Second,
+		ErrorLog: errorLog(r.log),
+	})
 }

@@ -3,23 +3,20 @@ package main
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 )
 
-// worstCase is one line of what the settings cost, as it is printed and as the log has it.
+// worstCase is one line of what the settings cost.
 type worstCase struct {
-	Key     string  `json:"key"` // its name in the log
+	Key     string  `json:"key"`
 	Event   string  `json:"event"`
 	Seconds float64 `json:"seconds"`
 	Formula string  `json:"formula"`
-
-	within time.Duration
 }
 
-// explainTiming prints what the flags cost. It needs no id and no Consul.
+// explainTiming prints what the settings cost in each case. It needs no id and no Consul.
 func (a *app) explainTiming(o runFlags) error {
 	if o.id == "" {
 		o.id = "any"
@@ -28,17 +25,30 @@ func (a *app) explainTiming(o runFlags) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	return explain(a.out, o.worstCases(cfg), o.json)
+	cases := o.worstCases(cfg)
+	if o.json {
+		return printJSON(a.out, map[string][]worstCase{"cases": cases})
+	}
+	return a.print(func(w io.Writer) error {
+		for _, c := range cases {
+			fmt.Fprintf(w, "%-8s %s\n         = %s\n",
+				time.Duration(c.Seconds*float64(time.Second)).Round(time.Millisecond), c.Event,
+				c.Formula)
+		}
+		_, err := fmt.Fprint(w, `
+At the most, for a Consul that answers within 60ms and elects no leader of its own meanwhile. A
+slower one adds what an answer takes, 5 times, and to what begins with a lost leader 15 times.
+`)
+		return err
+	})
 }
 
 // worstCases are what the settings of cfg cost, which are those of the flags.
-func (o *runFlags) worstCases(cfg actors.Config) []worstCase {
+func (o *runFlags) worstCases(cfg actors.Config) (all []worstCase) {
 	f := cfg.Formulas()
-	var all []worstCase
 	add := func(key, event string, formula actors.Formula, more string) {
-		d := formula.Total()
-		all = append(all, worstCase{Key: key, Event: event, Seconds: d.Seconds(),
-			Formula: formula.String() + more, within: d})
+		all = append(all, worstCase{Key: key, Event: event, Seconds: formula.Total().Seconds(),
+			Formula: formula.String() + more})
 	}
 	ofLeader := func(of actors.Formula) actors.Formula { return of.Plus(f.OfLeader...) }
 	add("hand_over", "a member stops: its items run elsewhere", f.HandOver,
@@ -72,35 +82,3 @@ func (o *runFlags) worstCases(cfg actors.Config) []worstCase {
 		f.StopsWithin, ", from the last renewal")
 	return all
 }
-
-// logged are the worst cases as the attributes of a line of the log.
-func logged(cases []worstCase) []any {
-	var attrs []any
-	for _, c := range cases {
-		attrs = append(attrs, slog.String(c.Key, brief(c.within)))
-		if c.Key == "take_over" {
-			attrs = append(attrs, slog.String("take_over_is", c.Formula))
-		}
-	}
-	return attrs
-}
-
-// explain prints them.
-func explain(w io.Writer, cases []worstCase, asJSON bool) error {
-	if asJSON {
-		return printJSON(w, map[string][]worstCase{"cases": cases})
-	}
-	for _, c := range cases {
-		if _, err := fmt.Fprintf(w, "%-8s %s\n         = %s\n", brief(c.within), c.Event,
-			c.Formula); err != nil {
-			return err
-		}
-	}
-	_, err := fmt.Fprint(w, `
-At the most, for a Consul that answers within 60ms and elects no leader of its own meanwhile. A
-slower one adds what an answer takes, 5 times, and to what begins with a lost leader 15 times.
-`)
-	return err
-}
-
-func brief(d time.Duration) string { return d.Round(time.Millisecond).String() }

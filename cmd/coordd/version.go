@@ -11,27 +11,6 @@ import (
 // release is the version that a packager gives: go build -ldflags '-X main.release=v1.2.3'.
 var release string
 
-// version tells what was built from what. A build from a checkout has the revision only.
-func version() string {
-	if release != "" {
-		return release
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "devel"
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				v = "devel-" + s.Value[:min(12, len(s.Value))]
-			}
-		}
-	}
-	return v
-}
-
 // build is what this binary was built from.
 type build struct {
 	Version string `json:"version"`
@@ -41,20 +20,34 @@ type build struct {
 }
 
 func built() build {
-	b := build{Version: version(), Go: "unknown Go", Commit: "unknown"}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		b.Go = info.GoVersion
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				b.Commit = s.Value
-			case s.Key == "vcs.modified":
-				b.Changed = s.Value == "true"
-			}
+	b := build{Version: release, Go: "unknown Go", Commit: "unknown"}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.Go = info.GoVersion
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.modified":
+			b.Changed = s.Value == "true"
+		}
+	}
+	if v := info.Main.Version; b.Version == "" && v != "" && v != "(devel)" {
+		b.Version = v
+	}
+	if b.Version == "" { // a build from a checkout
+		b.Version = "devel"
+		if b.Commit != "unknown" {
+			b.Version += "-" + b.Commit[:min(12, len(b.Commit))]
 		}
 	}
 	return b
 }
+
+// version tells what was built from what.
+func version() string { return built().Version }
 
 // String is one line.
 func (b build) String() string {
@@ -68,16 +61,15 @@ func (b build) String() string {
 func (a *app) versionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Long: "Prints the version of coordd, the Go toolchain that built it and the commit it " +
-			"was built from.",
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    "Prints the version of coordd, the Go toolchain and the commit that it was built from.",
 		Example: "  coordd version",
 		Args:    noArguments,
 		RunE: a.does(func(context.Context, []string) error {
 			return a.tell(asJSON, built(), built().String())
 		}),
 	}
-	jsonFlag(cmd, &asJSON, "Print JSON.")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON.")
 	return cmd
 }

@@ -1,226 +1,421 @@
 package main
 
 import (
-	"cmp"
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) workCommand() *cobra.Command {
-	var s serviceFlags
-	cmd := group(&cobra.Command{
+	return group(&cobra.Command{
 		Use:   "work",
-		Short: "Change and list the workload",
-		Long: `Changes and lists the workload of a service: the items that its members share.
-An item is an id without a slash, a payload that its work gets on standard
-input, and a weight.`,
+		Short: "Change the workload",
+		Long: `Changes the workload of a service: the items that its members share. An item is an id
+without a slash, a payload that its work gets on standard input, and a weight. "coordd items" lists
+the items with their states.`,
 		Example: `  coordd work add device-1 device-2
-  coordd work list`,
-	}, a.workAdd(&s), a.workRemove(&s), a.workList(&s), a.workImport(&s),
-		a.workSync(&s), a.workExport(&s))
-	s.register(cmd.PersistentFlags())
-	return cmd
-}
-
-func (a *app) workAdd(s *serviceFlags) *cobra.Command {
-	var payload, payloadFile string
-	var weight uint64
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "add ID...",
-		Short: "Add items",
-		Long: `Adds items to the workload, all with the same payload and weight. An item that
-is there already gets this payload and weight; its work sees them when it is
-next started, or soon, with run --on-change restart. All ids are checked before anything is written.
-
-A service that has neither members nor work yet is named as new, on standard error,
-with the others that there are: its name may be a slip.`,
-		Example: `  coordd work add device-1 device-2
-  coordd work add report --payload '{"every": "5m"}' --weight 3
-  coordd work add report --payload-file report.json`,
-		Args: atLeast(1, "the ids of the items to add"),
-	}
-	cmd.RunE = a.does(func(ctx context.Context, ids []string) error {
-		value := []byte(payload)
-		if payloadFile != "" {
-			if payload != "" {
-				return usage("give one of --payload and --payload-file")
-			}
-			var err error
-			value, err = a.readAll(ctx, payloadFile)
-			switch {
-			case errors.Is(err, errInterrupted):
-				return err
-			case err != nil:
-				return usage("--payload-file: %v", err)
-			}
-		}
-		items := make([]actors.WorkInput, len(ids))
-		for i, id := range ids {
-			if weight == 0 {
-				return usage("--weight 0: give 1 or more")
-			}
-			items[i] = actors.WorkInput{ID: id, Payload: value, Weight: weight}
-		}
-		if err := actors.CheckWork(items); err != nil {
-			return err
-		}
-		o, err := s.reached(ctx)
-		if err != nil {
-			return err
-		}
-		said := newService(ctx, o, s.service)
-		if err := o.AddWork(ctx, items...); err != nil {
-			return err
-		}
-		a.warnOfNew(said)
-		return a.tell(asJSON, changedWork{Added: ids}, "")
-	})
-	f := cmd.Flags()
-	f.StringVar(&payload, "payload", "", "The payload, as `text`.")
-	f.StringVar(&payloadFile, "payload-file", "",
-		"The `file` that holds the payload; - means standard input.")
-	f.Uint64Var(&weight, "weight", 1,
-		"The `weight` of each item: how much of a member's share it takes; at least 1.")
-	jsonFlag(cmd, &asJSON, "Print JSON: the items.")
-	orders(f, "payload-file")
-	return cmd
+  coordd work sync items.txt`,
+	}, a.workAdd(), a.workRemove(), a.workImport(), a.workSync(), a.workExport())
 }
 
 // changedWork is the JSON form of what was done to the workload.
 type changedWork struct {
 	Added    []string `json:"added,omitempty"`
 	Removed  []string `json:"removed,omitempty"`
-	Imported *int     `json:"imported,omitempty"` // items or keys
+	Imported *int     `json:"imported,omitempty"`
 }
 
-func (a *app) readAll(ctx context.Context, file string) ([]byte, error) {
-	return reading(ctx, func() ([]byte, error) {
-		in := a.in
-		if file != "-" {
-			f, err := os.Open(file)
-			if err != nil {
-				return nil, err
+// nameNew says on standard error that nobody uses a service yet: its name may be a slip.
+func (a *app) nameNew(ctx context.Context, q query) {
+	if unused, err := q.Unused(ctx); err == nil && unused {
+		fmt.Fprintf(a.lines, "%s: the service %q is new: it has no members and no work yet\n",
+			a.path, q.service)
+	}
+}
+
+func (a *app) workAdd() *cobra.Command {
+	var payload, payloadFile string
+	var weight uint64
+	c := a.ask(&cobra.Command{
+		Use:   "add ITEM...",
+		Short: "Add items",
+		Long: `Adds items to the workload, all with the same payload and weight. An item that is
+there already gets this payload and weight: running work sees a new payload when it is started
+next ("coordd run --help", --on-change). All ids are checked before anything is written.`,
+		Example: `  coordd work add device-1 device-2
+  coordd work add report --payload '{"every": "5m"}' --weight 3
+  coordd work add report --payload-file report.json`,
+	}, oneMore, func(f *pflag.FlagSet) {
+		f.StringVar(&payload, "payload", "", "The payload, as `text`.")
+		f.StringVar(&payloadFile, "payload-file", "",
+			"The `file` that holds the payload; - means standard input.")
+		f.Uint64Var(&weight, "weight", 1,
+			"The `weight` of each item: how much of a member's share it takes; at least 1.")
+		orders(f, "payload-file")
+	}, func(ctx context.Context, q query) error {
+		value := []byte(payload)
+		if payloadFile != "" {
+			var err error
+			if value, err = a.readAll(payloadFile); err != nil {
+				return usage("--payload-file: %v", err)
 			}
-			defer f.Close()
-			in = f
 		}
-		return io.ReadAll(io.LimitReader(in, maxStdin))
+		if weight == 0 {
+			return usage("--weight 0: give 1 or more")
+		}
+		items := make([]actors.WorkInput, len(q.args))
+		for i, id := range q.args {
+			items[i] = actors.WorkInput{ID: id, Payload: value, Weight: weight}
+		}
+		a.nameNew(ctx, q)
+		if err := q.AddWork(ctx, items...); err != nil {
+			return err
+		}
+		return a.tell(q.asJSON, changedWork{Added: q.args}, "")
+	})
+	c.MarkFlagsMutuallyExclusive("payload", "payload-file")
+	return c
+}
+
+// maxInput is more than any value may have: a larger value is refused with its size.
+const maxInput = 64 << 20
+
+// readAll reads a file; - means standard input.
+func (a *app) readAll(file string) ([]byte, error) {
+	in := a.in
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	return io.ReadAll(io.LimitReader(in, maxInput))
+}
+
+func (a *app) workRemove() *cobra.Command {
+	return a.ask(&cobra.Command{
+		Use:   "rm ITEM...",
+		Short: "Remove items",
+		Long: `Removes items from the workload: their owners stop working on them. Those that exist
+are removed also when others do not; the exit code is then 1.`,
+		Example: "  coordd work rm device-1 device-2",
+	}, oneMore, nil, func(ctx context.Context, q query) error {
+		if err := q.RemoveWork(ctx, q.args...); err != nil {
+			return err
+		}
+		return a.tell(q.asJSON, changedWork{Removed: q.args}, "")
 	})
 }
 
-func (a *app) workRemove(s *serviceFlags) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "rm ID...",
-		Aliases: []string{"remove"},
-		Short:   "Remove items",
-		Long: `Removes items from the workload: their owners stop working on them. Those that
-exist are removed also when others do not; the exit code is then 1.`,
-		Example: "  coordd work rm device-1 device-2",
-		Args:    atLeast(1, "the ids of the items to remove"),
-		RunE: a.does(func(ctx context.Context, ids []string) error {
-			for _, id := range ids {
-				if err := (actors.WorkInput{ID: id}).Check(); err != nil {
+// fileHelp says what a file of items holds.
+const fileHelp = `Each line of the file is an id, or an id, a tab and a payload, or a JSON object:
+  {"id": "device-1", "weight": 2, "payload": "text"}
+with "payload_base64" in place of "payload" for bytes that are not text. Blank lines and lines
+that begin with # are skipped; - means standard input. The whole file is checked before anything
+is written.`
+
+// fileCommand makes c a command that reads a file of items before it asks Consul.
+func (a *app) fileCommand(c *cobra.Command, flags func(*pflag.FlagSet),
+	do func(ctx context.Context, q query, items []actors.WorkInput) error) *cobra.Command {
+	var items []actors.WorkInput
+	a.ask(c, noIDs, flags, func(ctx context.Context, q query) error {
+		return do(ctx, q, items)
+	})
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usage("give one file, or - for standard input")
+		}
+		return nil
+	}
+	c.PreRunE = func(_ *cobra.Command, args []string) error {
+		text, err := a.readAll(args[0])
+		if err != nil {
+			return usage("%v", err)
+		}
+		items, err = parseItems(args[0], text)
+		return err
+	}
+	c.ValidArgsFunction = nil // a shell completes the names of files
+	return c
+}
+
+func (a *app) workImport() *cobra.Command {
+	return a.fileCommand(&cobra.Command{
+		Use:   "import FILE",
+		Short: "Add the items of a file",
+		Long: "Adds the items of a file to the workload. " + fileHelp + `
+
+Items that are in the workload already get the payload and the weight of the file, which is 1 where
+it names none. Items that are not in the file stay: "coordd work sync" removes them.`,
+		Example: `  coordd work import items.txt
+  seq -f 'device-%g' 1000 | coordd work import -`,
+	}, nil, func(ctx context.Context, q query, items []actors.WorkInput) error {
+		a.nameNew(ctx, q)
+		if err := q.ImportWork(ctx, items, a.progress(len(items))); err != nil {
+			return err
+		}
+		n := len(items)
+		return a.tell(q.asJSON, changedWork{Imported: &n}, count(n, "item")+" imported.")
+	})
+}
+
+// itemLine is a line of JSON in a file of items.
+type itemLine struct {
+	ID      string  `json:"id"`
+	Weight  uint64  `json:"weight,omitempty"`
+	Payload string  `json:"payload,omitempty"`
+	Bytes   *[]byte `json:"payload_base64,omitempty"`
+}
+
+// parseItems reads a file of items. Errors are bad usage, and name file and line.
+func parseItems(name string, text []byte) ([]actors.WorkInput, error) {
+	var items []actors.WorkInput
+	first := map[string]int{} // the line that an id came on
+	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
+	lines.Buffer(nil, maxInput)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		if strings.TrimSpace(line) == "" ||
+			strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "#columns:") {
+			continue
+		}
+		w, err := parseItem(line)
+		if err == nil {
+			err = w.Check()
+		}
+		if err != nil {
+			return nil, usage("%s:%d: %v", name, n, err)
+		}
+		if before, ok := first[w.ID]; ok {
+			return nil, usage("%s:%d: item %q came on line %d already", name, n, w.ID, before)
+		}
+		first[w.ID] = n
+		items = append(items, w)
+	}
+	return items, nil
+}
+
+// parseItem reads one line. A weight of 0 means that the line names none.
+func parseItem(line string) (w actors.WorkInput, err error) {
+	if !strings.HasPrefix(line, "{") {
+		id, payload, more := strings.Cut(line, "\t")
+		if more {
+			w.Payload = []byte(payload)
+		}
+		if w.ID = id; id == "id" || strings.HasPrefix(id, "#columns:") || id == "[" {
+			err = errors.New("this is no item: give an id, an id and a payload with a tab " +
+				"between, or a JSON object on each line")
+		}
+		return w, err
+	}
+	var in itemLine
+	d := json.NewDecoder(strings.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return w, fmt.Errorf("%w: give one object such as {\"id\": \"device-1\", \"weight\": 2}",
+			err)
+	}
+	if w = (actors.WorkInput{ID: in.ID, Weight: in.Weight, Payload: []byte(in.Payload)}); in.Bytes !=
+		nil {
+		w.Payload = *in.Bytes
+	}
+	return w, nil
+}
+
+func (a *app) workExport() *cobra.Command {
+	return a.ask(&cobra.Command{
+		Use:   "export",
+		Short: "Print the workload",
+		Long: `Prints the items of the workload with their weights and payloads, one JSON object on
+a line, as "coordd work import" and "coordd work sync" read them.`,
+		Example: "  coordd work export > items.jsonl",
+	}, noIDs, nil, func(ctx context.Context, q query) error {
+		work, err := q.ListWork(ctx)
+		if err != nil {
+			return err
+		}
+		return printWork(a.out, work)
+	})
+}
+
+// printWork prints items as parseItem reads them.
+func printWork(w io.Writer, work []actors.WorkStatus) error {
+	var b bytes.Buffer
+	for _, item := range work {
+		line := itemLine{ID: item.ID, Weight: item.Weight, Payload: string(item.Payload)}
+		if !utf8.Valid(item.Payload) {
+			line.Payload, line.Bytes = "", &item.Payload
+		}
+		if err := printLine(&b, line); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// difference is what makes the workload what a file says. Its JSON form is that of --json.
+type difference struct {
+	Add    []string `json:"add"`
+	Change []string `json:"change"`
+	Remove []string `json:"remove"`
+	Same   int      `json:"unchanged"`
+	DryRun bool     `json:"dry_run"`
+
+	write []actors.WorkInput
+	lines []string // for people
+}
+
+// compare finds the difference. An item of the file without a weight keeps the weight that it has.
+func compare(work []actors.WorkStatus, file []actors.WorkInput) difference {
+	d := difference{Add: []string{}, Change: []string{}, Remove: []string{}}
+	have := make(map[string]actors.WorkStatus, len(work))
+	for _, w := range work {
+		have[w.ID] = w
+	}
+	wanted := make(map[string]bool, len(file))
+	for _, w := range file {
+		wanted[w.ID] = true
+		was, there := have[w.ID]
+		if w.Weight == 0 {
+			w.Weight = max(1, was.Weight)
+		}
+		same := bytes.Equal(w.Payload, was.Payload)
+		switch {
+		case !there:
+			d.Add = append(d.Add, w.ID)
+			d.lines = append(d.lines, "+ "+safe(w.ID))
+		case same && w.Weight == was.Weight:
+			d.Same++
+			continue
+		default:
+			d.Change = append(d.Change, w.ID)
+			what := ""
+			if !same {
+				what += "  another payload"
+			}
+			if w.Weight != was.Weight {
+				what += fmt.Sprintf("  weight %d -> %d", was.Weight, w.Weight)
+			}
+			d.lines = append(d.lines, "~ "+safe(w.ID)+what)
+		}
+		d.write = append(d.write, w)
+	}
+	for _, w := range work {
+		if !wanted[w.ID] {
+			d.Remove = append(d.Remove, w.ID)
+			d.lines = append(d.lines, "- "+safe(w.ID))
+		}
+	}
+	return d
+}
+
+// fewRemoved is how many items a sync removes without --force, however small the workload is.
+const fewRemoved = 10
+
+// tooMuch says why a difference needs --force; nil: it does not.
+func (d difference) tooMuch() error {
+	gone, before := len(d.Remove), d.Same+len(d.Change)+len(d.Remove)
+	if gone > 0 && (gone == before && len(d.Add) == 0 || gone > fewRemoved && 2*gone > before) {
+		return fmt.Errorf("%d of the %d items of the workload would be removed: give --force if "+
+			"that is meant", gone, before)
+	}
+	return nil
+}
+
+func (a *app) workSync() *cobra.Command {
+	var dryRun, force bool
+	return a.fileCommand(&cobra.Command{
+		Use:   "sync FILE",
+		Short: "Make the workload what a file says",
+		Long: `Adds the items of a file, changes those that differ and removes those that are not in
+it, and prints each: + is added, ~ is changed, - is removed. ` + fileHelp + `
+
+An item for which the file names no weight keeps the weight that it has. To remove all items, or
+more than half of the workload and more than 10 items, needs --force.`,
+		Example: `  coordd work sync items.txt --dry-run
+  coordd work sync items.txt`,
+	}, func(f *pflag.FlagSet) {
+		f.BoolVar(&dryRun, "dry-run", false, "Say what would change, and change nothing.")
+		f.BoolVar(&force, "force", false, "Remove also all of the workload, or most of it.")
+		orders(f, "dry-run", "force")
+	}, func(ctx context.Context, q query, items []actors.WorkInput) error {
+		work, err := q.ListWork(ctx)
+		if err != nil {
+			return err
+		}
+		if len(work) == 0 {
+			a.nameNew(ctx, q)
+		}
+		d := compare(work, items)
+		d.DryRun = dryRun
+		if !q.asJSON {
+			for _, line := range d.lines {
+				if _, err := fmt.Fprintln(a.out, line); err != nil {
 					return err
 				}
 			}
-			o, err := s.reached(ctx)
-			if err != nil {
-				return err
-			}
-			if err := o.RemoveWork(ctx, ids...); err != nil {
-				return err
-			}
-			return a.tell(asJSON, changedWork{Removed: ids}, "")
-		}),
-	}
-	jsonFlag(cmd, &asJSON, "Print JSON: the items.")
-	cmd.ValidArgsFunction = a.completeMany(s, "the id of one item")
-	return cmd
+		}
+		refused := d.tooMuch()
+		switch {
+		case refused != nil && !force && !dryRun:
+			return refused
+		case refused != nil && !force:
+			fmt.Fprintf(a.lines, "%s: without --dry-run this is refused: %v\n", a.path, refused)
+		case !dryRun:
+			err = a.sync(ctx, q, d)
+		}
+		if err != nil {
+			return err
+		}
+		text := "%d added, %d changed, %d removed, %d as they were."
+		if dryRun {
+			text = "%d to add, %d to change, %d to remove, %d as they were."
+		}
+		return a.tell(q.asJSON, d, fmt.Sprintf(text, len(d.Add), len(d.Change), len(d.Remove),
+			d.Same))
+	})
 }
 
-// listed is the JSON form of one item.
-type listed struct {
-	ID     string `json:"id"`
-	Weight uint64 `json:"weight"`
-	// One of the two: JSON holds text only.
-	Payload       string `json:"payload"`
-	PayloadBase64 []byte `json:"payload_base64,omitempty"`
-	Member        string `json:"member"` // empty: free
-	State         string `json:"state"`  // an actors.ItemState
-	Pinned        string `json:"pinned,omitempty"`
+// sync carries a difference out: it adds first, so that most of the workload is never gone.
+func (a *app) sync(ctx context.Context, q query, d difference) error {
+	if len(d.write) > 0 {
+		if err := q.ImportWork(ctx, d.write, a.progress(len(d.write))); err != nil {
+			return err
+		}
+	}
+	if len(d.Remove) == 0 {
+		return nil
+	}
+	// Another operator may have removed an item meanwhile.
+	if err := q.RemoveWork(ctx, d.Remove...); err != nil && !errors.Is(err, actors.ErrNotFound) {
+		return err
+	}
+	return nil
 }
 
-func (a *app) workList(s *serviceFlags) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List items and who has them",
-		Long: `Lists the items of the workload with their state, the member that has each of
-them, their weight and the size of their payload. The states are those of "coordd items",
-which says why as well. With --json the payload itself is printed.`,
-		Example: `  coordd work list
-  coordd work list --json`,
-		Args: noArguments,
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			o, err := s.reached(ctx)
-			if err != nil {
-				return err
-			}
-			work, err := o.ListWork(ctx)
-			if err != nil {
-				return err
-			}
-			_, states, err := o.Items(ctx)
-			if err != nil {
-				return err
-			}
-			state := make(map[string]actors.ItemStatus, len(states))
-			for _, i := range states {
-				state[i.ID] = i
-			}
-			items := make([]listed, len(work))
-			for i, w := range work {
-				// An item that was added between the two reads is free.
-				now := cmp.Or(state[w.ID].State, actors.ItemFree)
-				items[i] = listed{ID: w.ID, Weight: w.Weight, Member: state[w.ID].Member,
-					State: string(now), Pinned: w.Pinned}
-				if utf8.Valid(w.Payload) {
-					items[i].Payload = string(w.Payload)
-				} else {
-					items[i].PayloadBase64 = w.Payload
-				}
-			}
-			if asJSON {
-				return printJSON(a.out, items)
-			}
-			t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(t, "ITEM\tSTATE\tMEMBER\tWEIGHT\tPAYLOAD")
-			for i, w := range items {
-				fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d bytes\n", foreign(w.ID), w.State,
-					dash(foreign(w.Member)), w.Weight, len(work[i].Payload))
-			}
-			return t.Flush()
-		}),
+// progress shows a line that grows, when there is much to write and a person to see it.
+func (a *app) progress(total int) func(done int) {
+	if !isTerminal(a.err) || total < 5_000 {
+		return nil
 	}
-	jsonFlag(cmd, &asJSON, "Print JSON, with the payloads.")
-	return cmd
-}
-
-func dash(s string) string {
-	if strings.TrimSpace(s) == "" {
-		return "-"
+	return func(done int) {
+		fmt.Fprintf(a.err, "\r%d of %d items", done, total)
+		if done == total {
+			fmt.Fprint(a.err, "\r\033[K")
+		}
 	}
-	return s
 }

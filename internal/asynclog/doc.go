@@ -1,13 +1,11 @@
 // Package asynclog writes logs without making anybody wait for them.
 //
-// Standard error is a pipe that somebody else reads, or does not read; a host's slog.Handler may
-// wait for a network. An actor that waited for either would keep its lease and do nothing, or work
-// on beyond its lease.
+// Standard error may be a pipe that nobody reads, and a host's slog.Handler may wait for a network.
+// An actor that waited for either would keep its lease and do nothing, or work on beyond its lease.
 //
 // Guarantees:
 //
-//  1. Logging never waits: neither for the handler or writer, nor for its Enabled, WithAttrs and
-//     WithGroup.
+//  1. Logging never waits for a write: neither for the handler's Handle, nor for the writer.
 //  2. All that one queue takes is written in order, by one goroutine at a time.
 //  3. A queue is bounded, in records and in bytes. What does not fit is dropped, the newest first.
 //     The drops are counted, and the log says how many there were, at their place in the order,
@@ -19,6 +17,7 @@
 // Bytes are counted of text, also in groups and lists, and for each record of what With has added;
 // what an error or a value of another type holds is not.
 //
-// Not guaranteed: that what was logged is written before a crash. What the attributes of a record
-// point to is looked at later: it must not change after the call.
+// Not guaranteed: that what was logged is written before a crash. The handler's Enabled, WithAttrs
+// and WithGroup are called by the logger's caller: they must not block. The handler looks later at
+// what the attributes of a record point to: it must not change after the call.
 package asynclog

@@ -81,9 +81,6 @@ func (q *Queue) add(e entry) {
 }
 
 func (q *Queue) drop(e entry) {
-	if r, ok := e.(*record); ok && r.levelDisabled() {
-		return // it would not have been written
-	}
 	if q.drops.count == 0 {
 		q.drops.since, q.drops.first = e.at(), e
 	}

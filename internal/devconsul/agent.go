@@ -1,6 +1,7 @@
 package devconsul
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -82,8 +83,6 @@ func (s *Server) agentChecks(_ http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	a := s.agentOf(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := make(map[string]*check, len(a.checks))
 	for id, c := range a.checks {
 		copied := c.check
@@ -101,29 +100,15 @@ func (s *Server) agentCheckRegister(_ http.ResponseWriter, r *http.Request) (any
 	if in.Name == "" {
 		return nil, badRequest("Missing check name")
 	}
-	if in.Status != "" && !validStatus(in.Status) {
-		return nil, badRequest("Bad check status")
-	}
-	ct, err := parseCheckType(&in.AgentServiceCheck)
+	c, err := a.newCheck(&in.AgentServiceCheck)
 	if err != nil {
 		return nil, err
 	}
-	c := &localCheck{ttl: ct.ttl, reap: ct.reap, check: check{
-		Node: a.name, CheckID: in.ID, Name: in.Name, Status: in.Status, Notes: in.Notes,
-		ServiceID: in.ServiceID, Type: ct.kind, Interval: ct.interval.String(),
-		Timeout: ct.timeout.String(),
-	}}
-	if c.CheckID == "" {
-		c.CheckID = in.Name
+	if !validStatus(c.Status) {
+		return nil, badRequest("Bad check status")
 	}
-	if c.Status == "" {
-		c.Status = statusCritical
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return nil, ErrClosed
-	}
+	c.Name, c.CheckID, c.ServiceID = in.Name, cmp.Or(in.ID, in.Name), in.ServiceID
+	c.Notes, c.Interval, c.Timeout = in.Notes, "0s", "0s"
 	if c.ServiceID != "" {
 		svc := a.services[c.ServiceID]
 		if svc == nil {
@@ -157,11 +142,6 @@ func errUnknownCheck(id string) error {
 func (s *Server) agentCheckDeregister(_ http.ResponseWriter, r *http.Request) (any, error) {
 	a := s.agentOf(r)
 	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/check/deregister/")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return nil, ErrClosed
-	}
 	if a.checks[id] == nil {
 		return nil, errUnknownCheck(id)
 	}
@@ -222,12 +202,6 @@ func (s *Server) agentCheckUpdate(_ http.ResponseWriter, r *http.Request) (any, 
 const maxCheckOutput = 4096
 
 func (a *Agent) reportCheck(id, status, output string) (any, error) {
-	s := a.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return nil, ErrClosed
-	}
 	c := a.checks[id]
 	if c == nil {
 		return nil, errUnknownCheck(id)

@@ -2,7 +2,6 @@ package devconsul
 
 import (
 	"net/http"
-	"runtime"
 	"strconv"
 )
 
@@ -13,25 +12,15 @@ const (
 
 // member is the agent as gossip would show it.
 func (a *Agent) member() map[string]any {
-	s := a.s
-	if !a.isServer() {
-		return map[string]any{
-			"Name": a.name, "Addr": a.address, "Port": 8301,
-			"Tags": map[string]string{"build": version + ":", "dc": s.cfg.Datacenter, "id": a.id,
-				"role": "node", "segment": "", "vsn": "2", "vsn_max": "3", "vsn_min": "2"},
-			"Status": a.gossip, "ProtocolMin": 1, "ProtocolMax": 5, "ProtocolCur": 2,
-			"DelegateMin": 2, "DelegateMax": 5, "DelegateCur": 4,
-		}
+	tags := map[string]string{"build": version + ":", "dc": a.s.cfg.Datacenter, "id": a.id,
+		"role": "node", "segment": "", "vsn": "2", "vsn_max": "3", "vsn_min": "2"}
+	if a.isServer() {
+		tags["role"], tags["port"] = "consul", strconv.Itoa(serverPort)
+		tags["acls"], tags["raft_vsn"], tags["wan_join_port"] = "0", "3", "8302"
 	}
 	return map[string]any{
-		"Name": a.name, "Addr": "127.0.0.1", "Port": 8301,
-		"Tags": map[string]string{
-			"acls": "0", "build": version + ":", "dc": s.cfg.Datacenter, "id": a.id,
-			"port":     strconv.Itoa(serverPort),
-			"raft_vsn": "3", "role": "consul", "segment": "", "vsn": "2", "vsn_max": "3",
-			"vsn_min": "2", "wan_join_port": "8302",
-		},
-		"Status": 1, "ProtocolMin": 1, "ProtocolMax": 5, "ProtocolCur": 2,
+		"Name": a.name, "Addr": a.address, "Port": 8301, "Tags": tags, "Status": a.gossip,
+		"ProtocolMin": 1, "ProtocolMax": 5, "ProtocolCur": 2,
 		"DelegateMin": 2, "DelegateMax": 5, "DelegateCur": 4,
 	}
 }
@@ -40,8 +29,6 @@ func (s *Server) agentMembers(_ http.ResponseWriter, r *http.Request) (any, erro
 	if err := checkFilter(r.URL.Query()); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := []any{}
 	for _, a := range s.agents {
 		all = append(all, a.member())
@@ -59,8 +46,6 @@ func (s *Server) agentVersion(http.ResponseWriter, *http.Request) (any, error) {
 // leader.
 func (s *Server) agentSelf(_ http.ResponseWriter, r *http.Request) (any, error) {
 	a := s.agentOf(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	led := !s.leadership.Load().isLost()
 	raftState, leaderAddr := "Follower", ""
 	if led {
@@ -77,34 +62,21 @@ func (s *Server) agentSelf(_ http.ResponseWriter, r *http.Request) (any, error) 
 		"DebugConfig": map[string]any{
 			"Datacenter": s.cfg.Datacenter, "NodeName": a.name, "DevMode": true,
 			"ACLsEnabled":    false,
-			"KVMaxValueSize": s.cfg.MaxValueSize, "TxnMaxReqLen": s.cfg.MaxValueSize,
+			"KVMaxValueSize": maxValueSize, "TxnMaxReqLen": maxValueSize,
 			"SessionTTLMin":    s.cfg.SessionTTLMin.String(),
-			"DefaultQueryTime": s.cfg.DefaultWait.String(),
-			"MaxQueryTime":     s.cfg.MaxWait.String(),
+			"DefaultQueryTime": defaultWait.String(),
+			"MaxQueryTime":     maxWait.String(),
 		},
 		"Coord":  nil,
 		"Member": a.member(),
 		"Stats": map[string]any{
-			"agent": map[string]string{
-				"check_monitors": "0", "check_ttls": strconv.Itoa(len(a.checks)),
-				"checks":   strconv.Itoa(len(a.checks)),
-				"services": strconv.Itoa(len(a.services)),
-			},
-			"build": map[string]string{"prerelease": "", "revision": "", "version": version,
-				"version_metadata": ""},
+			"build": map[string]string{"version": version},
 			"consul": map[string]string{
-				"acl": "disabled", "bootstrap": "false", "known_datacenters": "1",
 				"leader": strconv.FormatBool(led), "leader_addr": leaderAddr,
 				"server": strconv.FormatBool(a.isServer()),
 			},
-			"raft": map[string]string{
-				"applied_index": idx, "commit_index": idx, "last_log_index": idx, "num_peers": "0",
-				"state": raftState,
-			},
-			"runtime": map[string]string{
-				"arch": runtime.GOARCH, "os": runtime.GOOS,
-				"cpu_count": strconv.Itoa(runtime.NumCPU()), "version": runtime.Version(),
-			},
+			"raft": map[string]string{"applied_index": idx, "last_log_index": idx,
+				"state": raftState},
 		},
 		"Meta": a.meta(),
 	}, nil

@@ -1,12 +1,10 @@
 package devconsul
 
 import (
+	"cmp"
 	"fmt"
-	"hash/fnv"
-	"net"
 	"net/http"
 	"reflect"
-	"regexp"
 	"strings"
 	"time"
 
@@ -20,63 +18,32 @@ const (
 	serverAddr = "127.0.0.1:8300"
 )
 
-// checkType is what kind of check a definition describes. Only TTL checks are run.
-type checkType struct {
-	kind                         string
-	ttl, interval, timeout, reap time.Duration
-}
-
-func parseCheckType(c *api.AgentServiceCheck) (ct checkType, err error) {
-	for _, f := range []struct {
-		text string
-		to   *time.Duration
-	}{{c.TTL, &ct.ttl}, {c.Interval, &ct.interval}, {c.Timeout, &ct.timeout},
-		{c.DeregisterCriticalServiceAfter, &ct.reap}} {
-		if f.text == "" {
-			continue
-		}
-		if *f.to, err = time.ParseDuration(f.text); err != nil {
-			return ct, badRequest("Request decode failed: %v", err)
-		}
+// newCheck makes a check of the agent from its definition. Only TTL checks are run.
+func (a *Agent) newCheck(def *api.AgentServiceCheck) (*localCheck, error) {
+	c := &localCheck{check: check{Node: a.name, CheckID: def.CheckID, Name: def.Name,
+		Status: cmp.Or(def.Status, statusCritical), Notes: def.Notes, Type: "ttl",
+		Definition: noDefinition}}
+	var err, err2 error
+	c.ttl, err = time.ParseDuration(cmp.Or(def.TTL, "0"))
+	c.reap, err2 = time.ParseDuration(cmp.Or(def.DeregisterCriticalServiceAfter, "0"))
+	if err = cmp.Or(err, err2); err != nil {
+		return nil, badRequest("Request decode failed: %v", err)
 	}
-	for _, k := range []struct{ field, kind string }{
-		{c.HTTP, "http"}, {c.TCP, "tcp"}, {c.UDP, "udp"}, {c.GRPC, "grpc"}, {c.H2PING, "h2ping"},
-		{strings.Join(c.Args, " "), "script"},
-	} {
-		if k.field != "" {
-			ct.kind = k.kind
-		}
+	if c.ttl <= 0 {
+		return nil, badRequest("Invalid check: TTL must be > 0 for TTL checks")
 	}
-	switch {
-	case ct.interval > 0 && ct.ttl > 0:
-		return ct, badRequest("Invalid check: Interval and TTL cannot both be specified")
-	case ct.kind != "" && ct.interval <= 0:
-		return ct,
-			badRequest("Invalid check: Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP " +
-				"or OSService checks")
-	case c.AliasNode != "" || c.AliasService != "":
-		ct.kind = "alias"
-	case ct.kind == "" && ct.ttl <= 0:
-		return ct, badRequest("Invalid check: TTL must be > 0 for TTL checks")
-	case ct.kind == "":
-		ct.kind = "ttl"
-	}
-	return ct, nil
+	return c, nil
 }
 
 // emptyCheck is true of a definition that says nothing, such as one with a TTL of zero.
 func emptyCheck(c api.AgentServiceCheck) bool {
-	for _, text := range []*string{&c.TTL, &c.Interval, &c.Timeout,
-		&c.DeregisterCriticalServiceAfter} {
-		if d, err := time.ParseDuration(*text); err == nil && d == 0 {
-			*text = ""
-		}
-	}
-	if len(c.Args) == 0 {
-		c.Args = nil
+	if d, err := time.ParseDuration(c.TTL); err == nil && d == 0 {
+		c.TTL = ""
 	}
 	return reflect.DeepEqual(c, api.AgentServiceCheck{})
 }
+
+func anyAddress(a string) bool { return a == "0.0.0.0" || a == "::" || a == "[::]" }
 
 // agentService is a service as the agent, not the catalog, shows it.
 type agentService struct {
@@ -85,17 +52,15 @@ type agentService struct {
 	Meta              map[string]string
 	Port              int
 	Address           string
-	TaggedAddresses   map[string]serviceAddress `json:",omitempty"`
 	Weights           weights
 	EnableTagOverride bool
-	ContentHash       string `json:",omitempty"`
 	Datacenter        string
 }
 
 func (s *Server) localView(svc *service) *agentService {
 	v := &agentService{
 		ID: svc.ID, Service: svc.Service, Tags: orEmpty(svc.Tags), Meta: svc.Meta, Port: svc.Port,
-		Address: svc.Address, TaggedAddresses: svc.TaggedAddresses, Weights: svc.Weights,
+		Address: svc.Address, Weights: svc.Weights,
 		EnableTagOverride: svc.EnableTagOverride,
 		Datacenter:        s.cfg.Datacenter,
 	}
@@ -110,8 +75,6 @@ func (s *Server) agentServices(_ http.ResponseWriter, r *http.Request) (any, err
 		return nil, err
 	}
 	a := s.agentOf(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := make(map[string]*agentService, len(a.services))
 	for id, svc := range a.services {
 		all[id] = s.localView(svc)
@@ -120,20 +83,13 @@ func (s *Server) agentServices(_ http.ResponseWriter, r *http.Request) (any, err
 }
 
 // agentService shows one service. It does not block on a hash: it answers at once.
-func (s *Server) agentService(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *Server) agentService(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/service/")
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	svc := s.agentOf(r).services[id]
 	if svc == nil {
 		return nil, &httpError{http.StatusNotFound, fmt.Sprintf("unknown service ID: %s", id)}
 	}
-	v := s.localView(svc)
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%+v", *v)
-	v.ContentHash = fmt.Sprintf("%x", h.Sum64())
-	w.Header().Set("X-Consul-ContentHash", v.ContentHash)
-	return v, nil
+	return s.localView(svc), nil
 }
 
 func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -148,9 +104,6 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	if anyAddress(in.Address) {
 		return nil, badRequest("Invalid service address")
 	}
-	if err := checkMeta(in.Meta); err != nil {
-		return nil, badRequest("Invalid Service Meta: %v", err)
-	}
 	svc := &service{
 		Node: a.name, ID: in.ID, Service: in.Name, Tags: in.Tags, Address: in.Address,
 		Meta: in.Meta,
@@ -162,15 +115,6 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	if in.Weights != nil {
 		svc.Weights = weights(*in.Weights)
 	}
-	if ip := net.ParseIP(in.Address); ip != nil {
-		family := "ipv6"
-		if ip.To4() != nil {
-			family = "ipv4"
-		}
-		addr := serviceAddress{in.Address, in.Port}
-		svc.TaggedAddresses = map[string]serviceAddress{"lan_" + family: addr,
-			"wan_" + family: addr}
-	}
 	defs := in.Checks
 	// An empty Check is none; an empty one among Checks is an error.
 	if in.Check != nil && !emptyCheck(*in.Check) {
@@ -181,21 +125,23 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 		if def == nil {
 			return nil, badRequest("Checks holds null: leave it out, or say what to check")
 		}
-		ct, err := parseCheckType(def)
+		c, err := a.newCheck(def)
 		if err != nil {
 			return nil, err
 		}
-		if def.Status != "" && !validStatus(def.Status) {
+		if !validStatus(c.Status) {
 			return nil, badRequest("Status for checks must 'passing', 'warning', 'critical'")
 		}
-		checks = append(checks, serviceCheck(svc, def, ct, i, len(defs)))
+		id := "service:" + svc.ID
+		if len(defs) > 1 {
+			id += fmt.Sprintf(":%d", i+1)
+		}
+		c.CheckID = cmp.Or(c.CheckID, id)
+		c.Name = cmp.Or(c.Name, fmt.Sprintf("Service '%s' check", svc.Service))
+		c.ServiceID, c.ServiceName, c.ServiceTags = svc.ID, svc.Service, svc.Tags
+		checks = append(checks, c)
 	}
 
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return nil, ErrClosed
-	}
 	a.services[svc.ID] = svc
 	a.syncServiceLocked(svc)
 	keep := make(map[string]bool, len(checks))
@@ -211,66 +157,6 @@ func (s *Server) agentServiceRegister(_ http.ResponseWriter, r *http.Request) (a
 	return nil, nil
 }
 
-// What metadata may be.
-const (
-	maxMetaPairs, maxMetaKey, maxMetaValue = 64, 128, 512
-	reservedMeta                           = "consul-"
-)
-
-var metaKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
-
-func checkMeta(meta map[string]string) error {
-	if len(meta) > maxMetaPairs {
-		return fmt.Errorf("Node metadata cannot contain more than %d key/value pairs", maxMetaPairs)
-	}
-	for key, value := range meta {
-		what := ""
-		switch {
-		case key == "":
-			what = "Key cannot be blank"
-		case !metaKey.MatchString(key):
-			what = "Key contains invalid characters"
-		case len(key) > maxMetaKey:
-			what = fmt.Sprintf("Key is too long (limit: %d characters)", maxMetaKey)
-		case strings.HasPrefix(key, reservedMeta):
-			what = fmt.Sprintf("Key prefix '%s' is reserved for internal use", reservedMeta)
-		case len(value) > maxMetaValue:
-			what = fmt.Sprintf("Value is too long (limit: %d characters)", maxMetaValue)
-		default:
-			continue
-		}
-		return fmt.Errorf("Couldn't load metadata pair ('%s', '%s'): %s", key, value, what)
-	}
-	return nil
-}
-
-// serviceCheck makes the check number i of n of a service from its definition.
-func serviceCheck(svc *service, def *api.AgentServiceCheck, ct checkType, i, n int) *localCheck {
-	c := &localCheck{ttl: ct.ttl, reap: ct.reap, check: check{
-		Node: svc.Node, CheckID: def.CheckID, Name: def.Name, Status: def.Status, Notes: def.Notes,
-		ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: svc.Tags, Type: ct.kind,
-	}}
-	if c.CheckID == "" {
-		c.CheckID = "service:" + svc.ID
-		if n > 1 {
-			c.CheckID += fmt.Sprintf(":%d", i+1)
-		}
-	}
-	if c.Name == "" {
-		c.Name = fmt.Sprintf("Service '%s' check", svc.Service)
-	}
-	if c.Status == "" {
-		c.Status = statusCritical
-	}
-	if ct.interval != 0 {
-		c.Interval = ct.interval.String()
-	}
-	if ct.timeout != 0 {
-		c.Timeout = ct.timeout.String()
-	}
-	return c
-}
-
 func (a *Agent) dropChecksLocked(serviceID string, keep map[string]bool) {
 	for id, c := range a.checks {
 		if c.ServiceID == serviceID && !keep[id] {
@@ -282,11 +168,6 @@ func (a *Agent) dropChecksLocked(serviceID string, keep map[string]bool) {
 func (s *Server) agentServiceDeregister(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/service/deregister/")
 	a := s.agentOf(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return nil, ErrClosed
-	}
 	if a.services[id] == nil {
 		return nil, &httpError{http.StatusNotFound,
 			fmt.Sprintf("Unknown service ID %q. Ensure that the service ID is passed, not the "+

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -32,9 +31,10 @@ var errNoDatacenter = errors.New("No path to datacenter")
 // errAborted ends a request when its caller or the server has gone. Nobody reads the answer.
 var errAborted = errors.New("devconsul: request aborted")
 
-// watchSet collects what wakes a blocking query. Four are enough for every query there is.
+// watchSet collects what wakes a blocking query: at most two trees, the loss of the leader, its
+// catching up, and a restore.
 type watchSet struct {
-	ch [4]<-chan struct{}
+	ch [5]<-chan struct{}
 	n  int
 }
 
@@ -49,27 +49,8 @@ func (ws *watchSet) add(ch <-chan struct{}) {
 func (s *Server) parseQuery(r *http.Request) (*query, error) {
 	p := r.URL.Query()
 	q := &query{stale: p.Has("stale"), consistent: p.Has("consistent")}
-	if v := p.Get("max_stale"); v != "" {
-		d, err := time.ParseDuration(v)
-		if err != nil {
-			return nil, badRequest("Invalid max_stale value %q", v)
-		}
-		q.stale = q.stale || d > 0
-	}
 	if q.stale && q.consistent {
 		return nil, badRequest("Cannot specify ?stale with ?consistent, conflicting semantics.")
-	}
-	if q.consistent && p.Has("cached") {
-		return nil, badRequest("Cannot specify ?cached with ?consistent, conflicting semantics.")
-	}
-	for d := range strings.SplitSeq(strings.ToLower(r.Header.Get("Cache-Control")), ",") {
-		for _, name := range []string{"max-age=", "stale-if-error="} {
-			if v, ok := strings.CutPrefix(strings.TrimSpace(d), name); ok {
-				if _, err := strconv.Atoi(v); err != nil {
-					return nil, badRequest("Invalid Cache-Control header.")
-				}
-			}
-		}
 	}
 	if v := p.Get("wait"); v != "" {
 		d, err := time.ParseDuration(v)
@@ -113,13 +94,18 @@ func (s *Server) checkDatacenter(p url.Values) error {
 	return nil
 }
 
+const (
+	defaultWait = 5 * time.Minute
+	maxWait     = 10 * time.Minute
+)
+
 // timeout is how long a blocking query may wait.
 func (s *Server) timeout(wait time.Duration) time.Duration {
 	switch {
-	case wait > s.cfg.MaxWait:
-		wait = s.cfg.MaxWait
+	case wait > maxWait:
+		wait = maxWait
 	case wait <= 0:
-		wait = s.cfg.DefaultWait
+		wait = defaultWait
 	}
 	if j := wait / 16; !s.cfg.NoJitter && j > 0 {
 		wait += rand.N(j)
@@ -178,35 +164,37 @@ func (s *Server) read(ctx context.Context, q *query, run func(*state, *watchSet)
 			defer t.Stop()
 			deadline = t.C
 		}
-		var lost chan struct{}
 		if needsLeader {
-			lost = lead.lost
+			ws.add(lead.lost)
 		}
-		s.blocked.Add(1)
-		over, aborted := false, false
-		select {
-		case <-ws.ch[0]:
-		case <-ws.ch[1]:
-		case <-ws.ch[2]:
-		case <-ws.ch[3]:
-		case <-lost:
-		case <-ready:
-		case <-st.abandoned:
-		case <-deadline:
-			over = true
-		case <-ctx.Done():
-			aborted = true
-		case <-s.closed:
-			aborted = true
-		}
-		s.blocked.Add(-1)
-		if aborted {
-			return errAborted
-		}
-		if over || isClosed(st.abandoned) {
-			return nil
+		ws.add(ready)
+		ws.add(st.abandoned)
+		over, err := s.await(ctx, ws, deadline)
+		if err != nil || over || isClosed(st.abandoned) {
+			return err
 		}
 	}
+}
+
+// await waits until something in ws has happened, or the wait is over.
+func (s *Server) await(ctx context.Context, ws *watchSet, deadline <-chan time.Time) (over bool,
+	err error) {
+	s.blocked.Add(1)
+	defer s.blocked.Add(-1)
+	select {
+	case <-ws.ch[0]:
+	case <-ws.ch[1]:
+	case <-ws.ch[2]:
+	case <-ws.ch[3]:
+	case <-ws.ch[4]:
+	case <-deadline:
+		over = true
+	case <-ctx.Done():
+		err = errAborted
+	case <-s.closed:
+		err = errAborted
+	}
+	return over, err
 }
 
 // Blocked returns how many blocking queries wait at this moment.

@@ -1,10 +1,9 @@
 package devconsul
 
 import (
+	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	iradix "github.com/hashicorp/go-immutable-radix"
@@ -34,18 +33,12 @@ type node struct {
 
 type weights struct{ Passing, Warning int }
 
-type serviceAddress struct {
-	Address string
-	Port    int
-}
-
 type service struct {
 	Node              string
 	ID                string
 	Service           string
 	Tags              []string
 	Address           string
-	TaggedAddresses   map[string]serviceAddress
 	Meta              map[string]string
 	Port              int
 	Weights           weights
@@ -68,13 +61,12 @@ type check struct {
 	Interval    string
 	Timeout     string
 	ExposedPort int
-	Definition  checkDefinition
+	Definition  json.RawMessage
 	CreateIndex uint64
 	ModifyIndex uint64
 }
 
 var (
-	errNoNode         = errors.New("Must provide node")
 	errMissingService = errors.New("Missing service registration")
 )
 
@@ -95,10 +87,6 @@ func (w *writeTxn) ensureNode(n node) {
 }
 
 func (w *writeTxn) ensureService(s service) error {
-	if err := checkMeta(s.Meta); err != nil {
-		return fmt.Errorf("Invalid Service Meta for node %s and serviceID %s: %w", s.Node, s.ID,
-			err)
-	}
 	if _, ok := w.root(treeNodes).Get(treeKey(fold(s.Node))); !ok {
 		return errMissingNode
 	}
@@ -108,7 +96,6 @@ func (w *writeTxn) ensureService(s service) error {
 		old := v.(*service)
 		s.CreateIndex = old.CreateIndex
 		if old.Service == s.Service && slices.Equal(old.Tags, s.Tags) && old.Address == s.Address &&
-			maps.Equal(old.TaggedAddresses, s.TaggedAddresses) &&
 			maps.Equal(old.Meta, s.Meta) && old.Port == s.Port && old.Weights == s.Weights &&
 			old.EnableTagOverride == s.EnableTagOverride {
 			return nil
@@ -154,14 +141,10 @@ func (w *writeTxn) ensureCheck(c check) error {
 }
 
 func (c *check) same(o *check) bool {
-	a, b := *c, *o
-	a.ServiceTags, b.ServiceTags = nil, nil
-	a.CreateIndex, a.ModifyIndex = b.CreateIndex, b.ModifyIndex
-	return a.Node == b.Node && a.CheckID == b.CheckID && a.Name == b.Name && a.Status == b.Status &&
-		a.Notes == b.Notes && a.Output == b.Output && a.ServiceID == b.ServiceID &&
-		a.ServiceName == b.ServiceName && a.Type == b.Type && a.Interval == b.Interval &&
-		a.Timeout == b.Timeout && slices.Equal(c.ServiceTags, o.ServiceTags) &&
-		reflect.DeepEqual(a.Definition, b.Definition)
+	return c.Node == o.Node && c.CheckID == o.CheckID && c.Name == o.Name && c.Status == o.Status &&
+		c.Notes == o.Notes && c.Output == o.Output && c.ServiceID == o.ServiceID &&
+		c.ServiceName == o.ServiceName && c.Type == o.Type &&
+		slices.Equal(c.ServiceTags, o.ServiceTags)
 }
 
 func (w *writeTxn) touchService(name string) {

@@ -8,126 +8,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/hashicorp/consul/api"
 )
-
-func TestConsulsOwnLockWorks(t *testing.T) {
-	bubble(t, func(w world) {
-		first, err := w.c.LockOpts(&api.LockOptions{Key: "lock", SessionTTL: "10s"})
-		must(t, err)
-		lost, err := first.Lock(nil)
-		if err != nil || lost == nil {
-			t.Fatal(err)
-		}
-		second, err := w.c.LockOpts(&api.LockOptions{Key: "lock", SessionTTL: "10s"})
-		must(t, err)
-		got := make(chan error)
-		go func() {
-			_, err := second.Lock(nil)
-			got <- err
-		}()
-		time.Sleep(time.Minute) // both sessions are renewed meanwhile
-		select {
-		case <-lost:
-			t.Error("the holder lost the lock")
-		case err := <-got:
-			t.Errorf("two holders; %v", err)
-		default:
-		}
-		if err := first.Unlock(); err != nil {
-			t.Error(err)
-		}
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
-		if err := second.Unlock(); err != nil {
-			t.Error(err)
-		}
-		if err := second.Destroy(); err != nil {
-			t.Error(err)
-		}
-		synctest.Wait()
-		if d := w.s.Dump(); len(d.Entries) != 0 || len(d.Sessions) != 0 {
-			t.Errorf("left behind: %+v", d)
-		}
-	})
-}
-
-func TestConsulsOwnLockIsLostWithItsSession(t *testing.T) {
-	bubble(t, func(w world) {
-		l, err := w.c.LockOpts(&api.LockOptions{Key: "lock", SessionTTL: "10s"})
-		must(t, err)
-		lost, err := l.Lock(nil)
-		must(t, err)
-		w.call("PUT /v1/session/destroy/" + w.key("lock").Session)
-		<-lost
-		if err := l.Unlock(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestConsulsOwnSemaphoreWorks(t *testing.T) {
-	bubble(t, func(w world) {
-		const slots = 2
-		var held []*api.Semaphore
-		for range slots {
-			s, err := w.c.SemaphorePrefix("sem", slots)
-			must(t, err)
-			if _, err := s.Acquire(nil); err != nil {
-				t.Fatal(err)
-			}
-			held = append(held, s)
-		}
-		third, err := w.c.SemaphorePrefix("sem", slots)
-		must(t, err)
-		got := make(chan error)
-		go func() {
-			_, err := third.Acquire(nil)
-			got <- err
-		}()
-		time.Sleep(time.Minute)
-		select {
-		case err := <-got:
-			t.Errorf("a third holder of two slots; %v", err)
-		default:
-		}
-		if err := held[0].Release(); err != nil {
-			t.Error(err)
-		}
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
-		for _, s := range []*api.Semaphore{held[1], third} {
-			if err := s.Release(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
-func TestRenewPeriodicKeepsASession(t *testing.T) {
-	bubble(t, func(w world) {
-		s := w.session(noChecks)
-		stop, ended := make(chan struct{}), make(chan error)
-		go func() { ended <- w.c.Session().RenewPeriodic("10s", s, nil, stop) }()
-		time.Sleep(time.Hour)
-		if !w.alive(s) {
-			t.Error("gone in spite of being renewed")
-		}
-		close(stop)
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if w.alive(s) {
-			t.Error("RenewPeriodic destroys the session when it is stopped")
-		}
-	})
-}
 
 // serve runs the server on a port until the test stops it with the function returned, which tells
 // how long that took.
@@ -155,29 +40,6 @@ func dial(t *testing.T, addr string) *api.Client {
 		HttpClient: &http.Client{Transport: tr}})
 	must(t, err)
 	return c
-}
-
-func TestPortServesConsulsClient(t *testing.T) {
-	s := devconsul.New(devconsul.Config{})
-	defer s.Close()
-	addr, stop := serve(t, s)
-	defer stop()
-	c := dial(t, addr)
-	l, err := c.LockKey("lock")
-	must(t, err)
-	lost, err := l.Lock(nil)
-	must(t, err)
-	p, _, err := c.KV().Get("lock", nil)
-	if err != nil || p.Session == "" {
-		t.Fatal(p, err)
-	}
-	if _, err := c.Session().Destroy(p.Session, nil); err != nil {
-		t.Fatal(err)
-	}
-	<-lost // a blocking query across the port told it
-	if err := l.Unlock(); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestPortStopsWithinASecondWithLongPollsOpen(t *testing.T) {

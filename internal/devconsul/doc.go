@@ -1,11 +1,11 @@
 // Package devconsul is an embedded server that speaks Consul's HTTP API: sessions, locks, the
-// key/value store, transactions, blocking queries, and as much of the agent and the catalog as a
-// client library or the consul command needs for these.
+// key/value store, transactions, blocking queries, and as much of the agent and the catalog as
+// coordd, its users' checks and the consul command need for these.
 //
 // What holds:
 //
 //  1. One write is one log entry. Entries are applied one at a time, in the order of their index;
-//     a transaction, of keys and of the catalog, is applied whole or not at all.
+//     a transaction is applied whole or not at all.
 //  2. The index only rises, except by Reset. Restore brings back old contents with their old
 //     ModifyIndex, and the next write still gets an index above every earlier one: this is what
 //     raft does when it restores a snapshot.
@@ -29,8 +29,8 @@
 // another.
 //
 // What is not here: data on disk, more than one server, ACLs (Config.Deny answers as a denied token
-// would), namespaces and partitions (refused, as by the Community Edition), Connect, prepared
-// queries, events, peering, DNS, gRPC, filter expressions, and checks that the agent runs itself
-// (HTTP, TCP, script): those stay in the state they were registered with. It is for development and
-// tests; nothing survives the process.
+// would), namespaces and partitions, metadata of nodes, writing to the catalog other than by
+// agents, transactions of anything but keys, checks other than TTL checks, Connect, prepared
+// queries, events, peering, DNS and filter expressions. It is for development and tests; nothing
+// survives the process.
 package devconsul

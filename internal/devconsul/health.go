@@ -21,16 +21,13 @@ func shown(checks []*check) []*check {
 	return out
 }
 
-// healthQuery reads all checks that keep accepts, of the nodes that wanted accepts; its index is
-// that of the table.
-func (s *Server) healthQuery(w http.ResponseWriter, r *http.Request, wanted metaFilter,
+// healthQuery reads all checks that keep accepts. Its index is that of the table.
+func (s *Server) healthQuery(w http.ResponseWriter, r *http.Request,
 	keep func(*check) bool) (any, error) {
 	var found []*check
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
 		watchAll(ws, st.checks)
-		found = shown(under(st.checks.Root(), nil, func(c *check) bool {
-			return keep(c) && wanted.acceptsNode(st, c.Node)
-		}))
+		found = shown(under(st.checks.Root(), nil, keep))
 		return st.idx.Checks
 	})
 	return found, err
@@ -41,7 +38,7 @@ func (s *Server) healthNode(w http.ResponseWriter, r *http.Request) (any, error)
 	if name == "" {
 		return nil, badRequest("Missing node name")
 	}
-	return s.healthQuery(w, r, nil, func(c *check) bool { return fold(c.Node) == fold(name) })
+	return s.healthQuery(w, r, func(c *check) bool { return fold(c.Node) == fold(name) })
 }
 
 func (s *Server) healthState(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -49,7 +46,7 @@ func (s *Server) healthState(w http.ResponseWriter, r *http.Request) (any, error
 	if want == "" {
 		return nil, badRequest("Missing check state")
 	}
-	return s.healthQuery(w, r, metaFilterOf(r), func(c *check) bool {
+	return s.healthQuery(w, r, func(c *check) bool {
 		return want == "any" || c.Status == want
 	})
 }
@@ -59,7 +56,7 @@ func (s *Server) healthChecks(w http.ResponseWriter, r *http.Request) (any, erro
 	if name == "" {
 		return nil, badRequest("Missing service name")
 	}
-	return s.healthQuery(w, r, metaFilterOf(r), func(c *check) bool {
+	return s.healthQuery(w, r, func(c *check) bool {
 		return fold(c.ServiceName) == fold(name)
 	})
 }
@@ -92,7 +89,6 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 	// leader then, and other services do not wake it while this one has no instance.
 	q.streaming = q.minIndex > 0
 	var found []checkedService
-	wanted := metaFilterOf(r)
 	err = s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) {
 		// The index of the service rises with all that bears on it, so it is enough to watch that.
 		ch, _, _ := st.svcIndex.Root().GetWatch(treeKey(fold(name)))
@@ -100,7 +96,7 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 		found = []checkedService{}
 		all := servicesNamed(st.services.Root(), name)
 		for _, svc := range all {
-			if !svc.hasTags(params["tag"]) || !wanted.acceptsNode(st, svc.Node) {
+			if !svc.hasTags(params["tag"]) {
 				continue
 			}
 			checks := checksOn(st, svc)

@@ -1,6 +1,7 @@
 package devconsul
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,36 +39,32 @@ func (s *Server) routes() {
 		{"/v1/kv/", "GET,PUT,DELETE", s.kv},
 		{"/v1/txn", "PUT", s.txn},
 
-		{"/v1/session/create", "PUT", s.sessionCreate},
-		{"/v1/session/destroy/", "PUT", s.sessionDestroy},
-		{"/v1/session/renew/", "PUT", s.sessionRenew},
+		{"/v1/session/create", "PUT", s.locked(s.sessionCreate)},
+		{"/v1/session/destroy/", "PUT", s.locked(s.sessionDestroy)},
+		{"/v1/session/renew/", "PUT", s.locked(s.sessionRenew)},
 		{"/v1/session/info/", "GET", s.sessionInfo},
 		{"/v1/session/node/", "GET", s.sessionNode},
 		{"/v1/session/list", "GET", s.sessionList},
 
-		{"/v1/agent/self", "GET", s.agentSelf},
-		{"/v1/agent/members", "GET", s.agentMembers},
+		{"/v1/agent/self", "GET", s.locked(s.agentSelf)},
+		{"/v1/agent/members", "GET", s.locked(s.agentMembers)},
 		{"/v1/agent/version", "GET", s.agentVersion},
-		{"/v1/agent/services", "GET", s.agentServices},
-		{"/v1/agent/service/", "GET", s.agentService},
-		{"/v1/agent/checks", "GET", s.agentChecks},
-		{"/v1/agent/check/register", "PUT", s.agentCheckRegister},
-		{"/v1/agent/check/deregister/", "PUT", s.agentCheckDeregister},
-		{"/v1/agent/check/pass/", "PUT", s.agentCheckSet},
-		{"/v1/agent/check/warn/", "PUT", s.agentCheckSet},
-		{"/v1/agent/check/fail/", "PUT", s.agentCheckSet},
-		{"/v1/agent/check/update/", "PUT", s.agentCheckUpdate},
-		{"/v1/agent/service/register", "PUT", s.agentServiceRegister},
-		{"/v1/agent/service/deregister/", "PUT", s.agentServiceDeregister},
+		{"/v1/agent/services", "GET", s.locked(s.agentServices)},
+		{"/v1/agent/service/", "GET", s.locked(s.agentService)},
+		{"/v1/agent/checks", "GET", s.locked(s.agentChecks)},
+		{"/v1/agent/check/register", "PUT", s.locked(s.agentCheckRegister)},
+		{"/v1/agent/check/deregister/", "PUT", s.locked(s.agentCheckDeregister)},
+		{"/v1/agent/check/pass/", "PUT", s.locked(s.agentCheckSet)},
+		{"/v1/agent/check/warn/", "PUT", s.locked(s.agentCheckSet)},
+		{"/v1/agent/check/fail/", "PUT", s.locked(s.agentCheckSet)},
+		{"/v1/agent/check/update/", "PUT", s.locked(s.agentCheckUpdate)},
+		{"/v1/agent/service/register", "PUT", s.locked(s.agentServiceRegister)},
+		{"/v1/agent/service/deregister/", "PUT", s.locked(s.agentServiceDeregister)},
 
-		{"/v1/catalog/register", "PUT", s.catalogRegister},
-		{"/v1/catalog/deregister", "PUT", s.catalogDeregister},
 		{"/v1/catalog/datacenters", "GET", s.catalogDatacenters},
 		{"/v1/catalog/nodes", "GET", s.catalogNodes},
 		{"/v1/catalog/services", "GET", s.catalogServices},
 		{"/v1/catalog/service/", "GET", s.catalogService},
-		{"/v1/catalog/node/", "GET", s.catalogNode},
-		{"/v1/catalog/node-services/", "GET", s.catalogNodeServices},
 
 		{"/v1/health/node/", "GET", s.healthNode},
 		{"/v1/health/checks/", "GET", s.healthChecks},
@@ -80,6 +77,23 @@ func (s *Server) routes() {
 		s.mux.HandleFunc(e.pattern, s.wrap(strings.Split(e.methods, ","), e.h))
 	}
 	s.mux.HandleFunc("/", index)
+}
+
+// locked calls h with the server's lock. It has read the body before: a slow client holds no lock.
+func (s *Server) locked(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		if err != nil {
+			return nil, badRequest("Request decode failed: %v", err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.isClosed {
+			return nil, ErrClosed
+		}
+		return h(w, r)
+	}
 }
 
 // index answers every path that no handler has.
@@ -130,7 +144,7 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 			return
 		}
 		var obj any
-		err := checkEdition(r)
+		var err error
 		switch {
 		case !slices.Contains(methods, r.Method):
 			w.Header().Set("Allow", allow)
@@ -138,7 +152,7 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 				r.Method)}
 		case s.cfg.Deny != nil && s.cfg.Deny(r):
 			err = denied(r)
-		case err == nil:
+		default:
 			obj, err = h(w, r)
 		}
 		if err != nil {
@@ -167,11 +181,6 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(code)
 	io.WriteString(w, err.Error())
 }
-
-// null encodes as JSON null, where nil would mean that there is nothing to encode.
-type null struct{}
-
-func (null) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
 func writeJSON(w http.ResponseWriter, r *http.Request, code int, contentType string, obj any) {
 	buf, err := json.Marshal(obj)

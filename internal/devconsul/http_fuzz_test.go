@@ -30,10 +30,6 @@ func FuzzRequest(f *testing.F) {
 			`[{"KV":null},null,{"Node":{}},{"Service":{"Verb":"get"}},` +
 				`{"Check":{"Verb":"delete"}},{"Session":{}}]`},
 		{"PUT", "/v1/txn", `[{"KV":{"Verb":"?"}}]`},
-		{"PUT", "/v1/txn", `[{"Node":{"Verb":"set","Node":{"Node":"n"}}},` +
-			`{"Service":{"Verb":"cas","Node":"n","Service":{"Service":"s"}}},` +
-			`{"Check":{"Verb":"set","Check":{"Node":"n",` +
-			`"CheckID":"c","ServiceID":"s"}}},{"Node":{"Verb":"delete","Node":{"Node":"n"}}}]`},
 		{"PUT", "/v1/txn?consistent&stale", `{}`}, {"PUT", "/v1/session/create",
 			`{"TTL":"10s","LockDelay":"1h","Behavior":"delete","Checks":null,"NodeChecks":[""]}`},
 		{"PUT", "/v1/session/create", `{"LockDelay":1e300,"TTL":"-1s","ServiceChecks":[{}]}`},
@@ -41,19 +37,14 @@ func FuzzRequest(f *testing.F) {
 		{"GET", "/v1/session/info/x?index=1&wait=-1s", ""},
 		{"GET", "/v1/session/list?wait=99999h&index=1", ""}, {"GET", "/v1/session/node/?dc=x", ""},
 		{"PUT", "/v1/agent/service/register", `{"Name":"a","Check":{"TTL":"1s"},"Checks":[null]}`},
-		{"PUT", "/v1/catalog/register", `{"Node":"n","Address":"1","Checks":[null]}`},
 		{"PUT", "/v1/agent/service/register",
 			`{"Name":"a","Checks":[{"HTTP":"x","Interval":"0s"}],"Weights":null}`},
 		{"PUT", "/v1/agent/check/register", `{"Name":"c","TTL":"1ns"}`},
 		{"PUT", "/v1/agent/check/update/c", `{"Status":"passing"}`},
 		{"PUT", "/v1/agent/check/pass/service:a", ""},
-		{"PUT", "/v1/catalog/register",
-			`{"Node":"n","Address":"1","Service":{"Service":"s"},` +
-				`"Checks":[{"Node":"","Status":""}]}`},
-		{"PUT", "/v1/catalog/deregister", `{"Node":"n"}`},
 		{"GET", "/v1/health/service/a?passing=maybe", ""},
 		{"GET", "/v1/health/state/any?index=1&wait=1s", ""},
-		{"GET", "/v1/catalog/services?node-meta=a", ""}, {"GET", "/v1/status/leader", ""},
+		{"GET", "/v1/catalog/services?index=1&wait=1s", ""}, {"GET", "/v1/status/leader", ""},
 		{"GET", "/", ""}, {"OPTIONS", "/v1/kv/a", ""}, {"PATCH", "/v1/nothing", "x"},
 		{"GET", "/v1/agent/self", ""}, {"GET", "/v1/kv/a?a=%zz&;", ""},
 	} {

@@ -169,7 +169,7 @@ func (s *Server) kvPut(r *http.Request, q *query, params url.Values, key string)
 	if params.Has("release") {
 		op.verb, op.e.Session = "unlock", params.Get("release")
 	}
-	if op.e.Value, err = s.readValue(r); err != nil {
+	if op.e.Value, err = readValue(r); err != nil {
 		return nil, err
 	}
 	ok, err := s.applyKV(q, op)
@@ -179,8 +179,12 @@ func (s *Server) kvPut(r *http.Request, q *query, params url.Values, key string)
 	return ok || op.verb == "set", nil
 }
 
-func (s *Server) readValue(r *http.Request) ([]byte, error) {
-	limit := s.cfg.MaxValueSize
+// maxValueSize limits a value, and with it the body of a transaction, in bytes: Consul's
+// kv_max_value_size.
+const maxValueSize = 512 << 10
+
+func readValue(r *http.Request) ([]byte, error) {
+	limit := int64(maxValueSize)
 	if r.ContentLength > limit {
 		return nil, &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf(
 			"Request body(%d bytes) too large, max size: %d bytes. See %s.", r.ContentLength, limit,
@@ -193,7 +197,7 @@ func (s *Server) readValue(r *http.Request) ([]byte, error) {
 	v, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, &httpError{http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("Request body too large. Max allowed is %d bytes.", s.cfg.MaxValueSize)}
+			fmt.Sprintf("Request body too large. Max allowed is %d bytes.", maxValueSize)}
 	}
 	return orNil(v), err
 }

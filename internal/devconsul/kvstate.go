@@ -38,7 +38,7 @@ type tombstone struct {
 // tombstoneTTL is how long Consul keeps a tombstone (tombstone_ttl, 15 min by default).
 const tombstoneTTL = 15 * time.Minute
 
-// tombstoneStep is how much later it may remove them: it does so for many at once.
+// tombstoneStep is how much later they may be removed: an entry of the log removes many at once.
 const tombstoneStep = 30 * time.Second
 
 func lookup(n *iradix.Node, key string) *Entry {
@@ -51,8 +51,8 @@ func lookup(n *iradix.Node, key string) *Entry {
 
 func (w *writeTxn) get(key string) *Entry { return lookup(w.root(treeKV), key) }
 
-// set stores e and returns what is then stored. Unless withSession is set the lock stays with
-// whoever has it. Writing what is there already changes nothing: no index rises and nobody is
+// set stores e and returns what is then stored. Unless withSession is set the lock stays with its
+// holder. Writing what is there already changes nothing: no index rises and nobody is
 // woken.
 func (w *writeTxn) set(e Entry, withSession bool) *Entry {
 	old := w.get(e.Key)

@@ -2,7 +2,6 @@ package devconsul_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"strings"
@@ -152,36 +151,6 @@ func TestRestoreBringsOldContentsBackUnderANewIndex(t *testing.T) {
 	})
 }
 
-func TestSnapshotMovesToAnotherServer(t *testing.T) {
-	bubble(t, func(w world) {
-		s := w.session(`{"Checks":[]}`)
-		w.edit("a=1 b/c=2 -b/c")
-		w.acquire("lock", s)
-		w.call(
-			`PUT /v1/catalog/register {"Node":"n","Address":"1.2.3.4","Service":{"Service":"db"}}`)
-		other := devconsul.New(devconsul.Config{NoJitter: true})
-		defer other.Close()
-		must(t, other.Restore(w.s.Snapshot()))
-		o := world{t, other, other.Client()}
-		got, want := other.Dump(), w.s.Dump()
-		if !reflect.DeepEqual(got.Entries, want.Entries) || !reflect.DeepEqual(got.Sessions,
-			want.Sessions) || got.Index <= want.Index {
-			t.Errorf("got %+v\nwant %+v", got, want)
-		}
-		for _, path := range []string{"/v1/kv/b/?recurse", "/v1/catalog/service/db",
-			"/v1/session/list"} {
-			if x, y := w.call("GET "+path), o.call("GET "+path); x.body != y.body ||
-				x.index(t) != y.index(t) {
-				t.Errorf("%s: %v, then %v", path, x, y)
-			}
-		}
-		if err := other.Restore([]byte("{}")); err == nil || !strings.Contains(err.Error(),
-			"format") {
-			t.Errorf("restoring anything else: %v", err)
-		}
-	})
-}
-
 func TestResetStartsFromTheBeginning(t *testing.T) {
 	bubble(t, func(w world) {
 		fresh := w.s.Dump().Index
@@ -276,28 +245,12 @@ func TestDeniedRequestsReadAsADeniedTokenWould(t *testing.T) {
 	})
 }
 
-func TestSessionIDsCanBeChosen(t *testing.T) {
-	n := 0
-	ids := []string{"00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"}
-	bubbleWith(t, devconsul.Config{NewID: func() string { n++; return ids[n-1] }}, func(w world) {
-		for _, id := range ids {
-			if got := w.session(`{"Checks":[]}`); got != id {
-				t.Errorf("session %s, want %s", got, id)
-			}
-		}
-		buf, err := json.Marshal(w.s.Dump().Sessions)
-		if err != nil || strings.Count(string(buf), `"ID"`) != 2 {
-			t.Errorf("%s, %v", buf, err)
-		}
-	})
-}
-
 func TestALeaderThatReplaysItsLogAnswersFromThePast(t *testing.T) {
 	bubble(t, func(w world) {
 		old := w.session(noChecks)
 		w.edit("a=old gone=1")
 		ended := w.session(noChecks)
-		past := w.s.Moment()
+		past := w.s.Snapshot()
 		w.edit("a=new b=1")
 		w.call("DELETE /v1/kv/gone")
 		young := w.session(noChecks)

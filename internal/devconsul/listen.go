@@ -19,7 +19,7 @@ const stopGrace = 500 * time.Millisecond
 // The limits of all connections together.
 const (
 	mostConns = 4096
-	slowest   = 30 * time.Second // for a request's body, and for each piece of an answer
+	slowest   = 30 * time.Second // for a read of a body, and for each piece of an answer
 )
 
 // ListenAndServe serves the API on addr, a host and port as for net.Listen, until ctx ends or the
@@ -38,14 +38,15 @@ func (s *Server) ListenAndServe(ctx context.Context, addr string, ready func(net
 func (s *Server) Serve(ctx context.Context, ln net.Listener, ready func(net.Addr)) error {
 	requests, endRequests := context.WithCancel(context.Background())
 	defer endRequests()
+	hosts := httpserver.NewHosts(s.cfg.HostsFlag, s.cfg.Hosts...)
+	// A browser's page of another origin must not write.
+	own := http.NewCrossOriginProtection().Handler(s)
 	srv := httpserver.New(httpserver.Config{
-		// A browser's page of another origin must not write.
-		Handler:   http.NewCrossOriginProtection().Handler(s),
-		Hosts:     httpserver.NewHosts(s.cfg.HostsFlag, s.cfg.Hosts...),
+		Handler:   httpserver.Paced(hosts.Only(own, nil), slowest),
 		Conns:     mostConns,
 		ConnState: newConnLimit(s.cfg.MaxConnsPerClient).hook,
-		Header:    10 * time.Second, Pace: slowest, Body: slowest,
-		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		Header:    10 * time.Second,
+		ErrorLog:  slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	})
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	ended := make(chan error, 1)

@@ -130,7 +130,7 @@ func TestAnyHistoryAgreesWithAPlainMap(t *testing.T) {
 			p.ModifyIndex = rapid.SampledFrom([]uint64{0, 1, m.keys[k].modify}).Draw(t, "index")
 			return p
 		}
-		var snap []byte
+		var snap devconsul.Snapshot
 		var snapModel model
 		t.Repeat(map[string]func(*rapid.T){
 			"put":         func(t *rapid.T) { kv.Put(pair(t), ctx) },
@@ -173,7 +173,7 @@ func TestAnyHistoryAgreesWithAPlainMap(t *testing.T) {
 				snapModel = model{keys: maps.Clone(m.keys), sessions: maps.Clone(m.sessions)}
 			},
 			"restore": func(t *rapid.T) {
-				if snap == nil {
+				if snap == (devconsul.Snapshot{}) {
 					return
 				}
 				if err := s.Restore(snap); err != nil {

@@ -1,6 +1,7 @@
 package devconsul
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -17,11 +18,6 @@ type Config struct {
 	NodeName string
 	// NodeID is the UUID of the server's node; default: a random one.
 	NodeID string
-	// NodeMeta is the metadata of the server's node, beside what Consul itself writes there.
-	NodeMeta map[string]string
-	// GossipFailure is how long after its end a killed agent is taken for failed; default 7 s: on
-	// three servers and six agents with Consul's default settings it was 5.5 to 7.3 s.
-	GossipFailure time.Duration
 	// Datacenter defaults to "dc1".
 	Datacenter string
 	// Logger receives one record for each refused request, at debug level; default: none.
@@ -29,13 +25,6 @@ type Config struct {
 	// SessionTTLMin is the smallest session TTL that is accepted; default 10 s, Consul's own
 	// session_ttl_min. The largest is 24 h.
 	SessionTTLMin time.Duration
-	// MaxValueSize limits a value, and with it the body of a transaction, in bytes; default
-	// 512 KiB, Consul's kv_max_value_size.
-	MaxValueSize int64
-	// DefaultWait is how long a blocking query waits that does not say; default 5 min.
-	DefaultWait time.Duration
-	// MaxWait caps what a blocking query asks for; default 10 min.
-	MaxWait time.Duration
 	// NoJitter takes away the random share, up to a sixteenth of the wait, that Consul adds.
 	NoJitter bool
 	// MaxConnsPerClient is how many connections one client address may have on a port; one more is
@@ -60,23 +49,11 @@ func (c Config) withDefaults() Config {
 	if c.Datacenter == "" {
 		c.Datacenter = "dc1"
 	}
-	if c.GossipFailure <= 0 {
-		c.GossipFailure = 7 * time.Second
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.SessionTTLMin <= 0 {
 		c.SessionTTLMin = 10 * time.Second
-	}
-	if c.MaxValueSize <= 0 {
-		c.MaxValueSize = 512 << 10
-	}
-	if c.DefaultWait <= 0 {
-		c.DefaultWait = 5 * time.Minute
-	}
-	if c.MaxWait <= 0 {
-		c.MaxWait = 10 * time.Minute
 	}
 	if c.MaxConnsPerClient == 0 {
 		c.MaxConnsPerClient = 200
@@ -115,7 +92,7 @@ type Server struct {
 	raftIndex  uint64
 	leadership atomic.Pointer[leadership]
 	timers     map[string]*sessionTimer
-	reaper     *time.Timer // of tombstones; nil: there are none
+	reaped     time.Time // when tombstones were last removed
 	lockDelays map[string]time.Time
 	agents     []*Agent // the first one is the server's own
 	onCommit   []func(Commit)
@@ -129,9 +106,7 @@ func New(cfg Config) *Server {
 		closed: make(chan struct{}),
 	}
 	own := s.newAgent(s.cfg.NodeName, "127.0.0.1")
-	if s.cfg.NodeID != "" {
-		own.id = s.cfg.NodeID
-	}
+	own.id = cmp.Or(cfg.NodeID, own.id)
 	s.agents = []*Agent{own}
 	s.routes()
 	s.mu.Lock()
@@ -168,10 +143,6 @@ func (s *Server) Close() {
 }
 
 func (s *Server) stopTimersLocked() {
-	if s.reaper != nil {
-		s.reaper.Stop()
-		s.reaper = nil
-	}
 	for id, t := range s.timers {
 		t.timer.Stop()
 		delete(s.timers, id)
@@ -211,14 +182,8 @@ type CommitOp struct {
 	What    string // why not
 }
 
-// apply runs one log entry. f says through the error whether its changes are kept. The error is
-// f's, or says that there is no leader or that the server has been closed: then f did not run.
-func (s *Server) apply(f func(*writeTxn) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.applyLocked(f)
-}
-
+// applyLocked runs one log entry. f says through the error whether its changes are kept. The error
+// is f's, or says that there is no leader or that the server has been closed: then f did not run.
 func (s *Server) applyLocked(f func(*writeTxn) error) error {
 	if s.isClosed {
 		return ErrClosed
@@ -229,11 +194,13 @@ func (s *Server) applyLocked(f func(*writeTxn) error) error {
 	s.raftIndex++
 	w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(),
 		lockDelays: s.lockDelays}
+	if w.now.Sub(s.reaped) > tombstoneStep {
+		s.reaped = w.now
+		w.reapTombstones()
+	}
 	err := f(w)
 	if err == nil {
 		s.publishLocked(w)
-		s.reapLaterLocked()
-		s.missLocked(w.deregistered)
 	} else {
 		next := *s.state.Load()
 		next.applied = w.idx
@@ -248,8 +215,8 @@ func (s *Server) applyLocked(f func(*writeTxn) error) error {
 	return err
 }
 
-// publishLocked makes the new state visible first and wakes the watchers after, so that whoever is
-// woken finds the new state.
+// publishLocked makes the new state visible first and wakes the watchers after, so that they
+// find the new state.
 func (s *Server) publishLocked(w *writeTxn) {
 	next, notify := w.commit()
 	next.applied = w.idx
@@ -263,41 +230,6 @@ func (s *Server) publishLocked(w *writeTxn) {
 			delete(s.timers, id)
 		}
 	}
-}
-
-// reapLaterLocked has old tombstones removed when their time has come, as Consul's leader does,
-// whether or not anybody writes.
-func (s *Server) reapLaterLocked() {
-	tombstones := s.state.Load().tombstones
-	if s.reaper != nil || tombstones.Len() == 0 {
-		return
-	}
-	oldest := time.Now()
-	tombstones.Root().Walk(func(_ []byte, v any) bool {
-		if at := v.(*tombstone).At; at.Before(oldest) {
-			oldest = at
-		}
-		return false
-	})
-	s.reaper = time.AfterFunc(time.Until(oldest.Add(tombstoneTTL+tombstoneStep)), s.reap)
-}
-
-// reap is a log entry that changes no key and wakes nobody.
-func (s *Server) reap() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return
-	}
-	s.reaper = nil
-	if s.leadership.Load().applies() {
-		s.raftIndex++
-		w := &writeTxn{state: *s.state.Load(), idx: s.raftIndex, now: time.Now(),
-			lockDelays: s.lockDelays}
-		w.reapTombstones()
-		s.publishLocked(w)
-	}
-	s.reapLaterLocked()
 }
 
 func newUUID() string {

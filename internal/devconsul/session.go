@@ -1,7 +1,6 @@
 package devconsul
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -89,11 +88,6 @@ func (s *Server) sessionCreate(_ http.ResponseWriter, r *http.Request) (any, err
 	}
 	sess.ID = s.cfg.NewID()
 
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return nil, ErrClosed
-	}
 	if !s.leadership.Load().applies() {
 		return nil, errNoLeader
 	}
@@ -142,11 +136,6 @@ func (s *Server) sessionDestroy(_ http.ResponseWriter, r *http.Request) (any, er
 	if err := s.checkDatacenter(r.URL.Query()); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return nil, ErrClosed
-	}
 	if !s.leadership.Load().applies() {
 		return nil, errNoLeader
 	}
@@ -178,11 +167,6 @@ func (s *Server) sessionRenew(_ http.ResponseWriter, r *http.Request) (any, erro
 	}
 	if q.datacenter != nil {
 		return nil, q.datacenter
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isClosed {
-		return nil, ErrClosed
 	}
 	lead, st := s.leadership.Load(), s.state.Load()
 	if lead.isLost() {
@@ -241,65 +225,44 @@ func (s *Server) resetTimersLocked() {
 }
 
 func (s *Server) sessionInfo(w http.ResponseWriter, r *http.Request) (any, error) {
-	q, err := s.parseQuery(r)
-	if err != nil {
-		return nil, err
-	}
 	id := strings.TrimPrefix(r.URL.Path, "/v1/session/info/")
 	if id == "" {
 		return nil, badRequest("Missing session")
 	}
-	var found []*Session
-	err = s.readSessions(w, r.Context(), q, func(st *state, ws *watchSet) bool {
+	return s.readSessions(w, r, func(st *state, ws *watchSet) []*Session {
 		ch, v, ok := st.sessions.Root().GetWatch(treeKey(fold(id)))
 		ws.add(ch)
-		found = []*Session{}
-		if ok {
-			found = append(found, v.(*Session))
+		if !ok {
+			return []*Session{}
 		}
-		return ok
+		return []*Session{v.(*Session)}
 	})
-	return found, err
-}
-
-// readSessions runs a read of the sessions: its index is always the table's.
-func (s *Server) readSessions(w http.ResponseWriter, ctx context.Context, q *query,
-	run func(*state, *watchSet) bool) error {
-	err := s.read(ctx, q, func(st *state, ws *watchSet) (uint64, bool) {
-		found := run(st, ws)
-		return st.idx.Sessions, found
-	})
-	// An error comes with the headers as well, if with empty ones.
-	q.writeHeaders(w.Header())
-	return err
 }
 
 func (s *Server) sessionList(w http.ResponseWriter, r *http.Request) (any, error) {
-	q, err := s.parseQuery(r)
-	if err != nil {
-		return nil, err
-	}
-	var found []*Session
-	err = s.readSessions(w, r.Context(), q, func(st *state, ws *watchSet) bool {
-		found = sessionsUnder(st.sessions, nil, ws)
-		return true
+	return s.readSessions(w, r, func(st *state, ws *watchSet) []*Session {
+		return sessionsUnder(st.sessions, nil, ws)
 	})
-	return found, err
 }
 
 func (s *Server) sessionNode(w http.ResponseWriter, r *http.Request) (any, error) {
-	q, err := s.parseQuery(r)
-	if err != nil {
-		return nil, err
-	}
 	node := strings.TrimPrefix(r.URL.Path, "/v1/session/node/")
 	if node == "" {
 		return nil, badRequest("Missing node name")
 	}
-	var found []*Session
-	err = s.readSessions(w, r.Context(), q, func(st *state, ws *watchSet) bool {
-		found = sessionsUnder(st.byNode, treeKey(fold(node)), ws)
-		return true
+	return s.readSessions(w, r, func(st *state, ws *watchSet) []*Session {
+		return sessionsUnder(st.byNode, treeKey(fold(node)), ws)
 	})
+}
+
+// readSessions runs a read of the sessions. Its index is always the table's.
+func (s *Server) readSessions(w http.ResponseWriter, r *http.Request,
+	run func(*state, *watchSet) []*Session) (any, error) {
+	var found []*Session
+	err := s.readTable(w, r, func(st *state, ws *watchSet) (uint64, bool) {
+		found = run(st, ws)
+		// A session that is not there is waited for; a list may be empty.
+		return st.idx.Sessions, len(found) > 0 || !strings.HasPrefix(r.URL.Path, "/v1/session/info/")
+	}, false)
 	return found, err
 }

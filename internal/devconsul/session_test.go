@@ -51,16 +51,6 @@ func TestRenewingGivesTheFullTimeAnew(t *testing.T) {
 	})
 }
 
-func TestSessionWithoutTTLNeverExpires(t *testing.T) {
-	bubble(t, func(w world) {
-		a, b := w.session(`{"Checks":[]}`), w.session(`{"Checks":[],"TTL":"0s"}`)
-		time.Sleep(1000 * time.Hour)
-		if !w.alive(a) || !w.alive(b) {
-			t.Error("gone")
-		}
-	})
-}
-
 func TestLockDelayFollowsInvalidationAndDestroy(t *testing.T) {
 	for name, end := range map[string]func(w world, s string){
 		"expiry":  func(world, string) { time.Sleep(20 * time.Second) },
@@ -140,108 +130,6 @@ func TestWatchDoesNotWakeAtTheEndOfLockDelay(t *testing.T) {
 		<-p.done
 		if p.took != 30*time.Second {
 			t.Errorf("woke after %v", p.took)
-		}
-	})
-}
-
-func TestLockIndexIsNoFence(t *testing.T) {
-	bubble(t, func(w world) {
-		a := w.session(`{"Checks":[]}`)
-		check := func(step string, want uint64) {
-			t.Helper()
-			if p := w.key("lock"); p.LockIndex != want {
-				t.Errorf("%s: LockIndex %d, want %d", step, p.LockIndex, want)
-			}
-		}
-		w.acquire("lock", a)
-		check("acquire", 1)
-		w.acquire("lock", a)
-		check("acquire again", 1)
-		w.call("PUT /v1/kv/lock?release=" + a)
-		w.acquire("lock", a)
-		check("release and acquire", 2)
-		first := w.key("lock").ModifyIndex
-		w.call("PUT /v1/kv/lock stranger")
-		check("a stranger's write", 0)
-		if w.key("lock").Session != a {
-			t.Error("a stranger's write took the lock away")
-		}
-		w.call("DELETE /v1/kv/lock")
-		w.acquire("lock", a)
-		check("delete and acquire", 1)
-		if w.key("lock").ModifyIndex <= first {
-			t.Error("ModifyIndex did not rise")
-		}
-	})
-}
-
-func TestHoldingIsRefusedToOthers(t *testing.T) {
-	bubble(t, func(w world) {
-		a, b := w.session(`{"Checks":[]}`), w.session(`{"Checks":[]}`)
-		w.acquire("lock", a)
-		if w.acquire("lock", b) {
-			t.Error("two holders")
-		}
-		w.want("PUT /v1/kv/lock?release="+b, 200, "false")
-		w.want("PUT /v1/kv/none?release="+b, 200, "false")
-		w.want("PUT /v1/kv/lock?release="+a+"&flags=7 bye", 200, "true")
-		if p := w.key("lock"); string(p.Value) != "bye" || p.Flags != 7 || p.Session != "" {
-			t.Errorf("a release overwrites value and flags; got %+v", p)
-		}
-		w.want("PUT /v1/kv/lock?release="+a, 200, "false")
-	})
-}
-
-func TestDestroyingADeadSessionIsTrue(t *testing.T) {
-	bubble(t, func(w world) {
-		before := w.s.Dump().Index
-		w.want("PUT /v1/session/destroy/11111111-2222-3333-4444-555555555555", 200, "true")
-		if w.s.Dump().Index != before {
-			t.Error("it cost a log entry")
-		}
-	})
-}
-
-func TestRefusedSessionsSayWhy(t *testing.T) {
-	bubble(t, func(w world) {
-		for body, want := range map[string]string{
-			`{"TTL":"9s"}`: "Invalid Session TTL '9000000000', must be between " +
-				"[10s=24h0m0s]",
-			`{"TTL":"86401s"}`: "Invalid Session TTL '86401000000000', must be between " +
-				"[10s=24h0m0s]",
-			`{"TTL":"x"}`:          `Session TTL 'x' invalid: time: invalid duration "x"`,
-			`{"Behavior":"x"}`:     "Invalid Behavior setting 'x'",
-			`{"Node":"elsewhere"}`: "apply failed: Missing node registration",
-			`{"NodeChecks":["c"]}`: "apply failed: Missing check 'c' registration",
-			`{"Checks":["c"]}`:     "apply failed: Missing check 'c' registration",
-		} {
-			w.want("PUT /v1/session/create "+body, 500, want)
-		}
-		w.call(`PUT /v1/catalog/register {"Node":"far","Address":"1.2.3.4",` +
-			`"Check":{"Name":"db","Status":"critical"}}`)
-		w.want(`PUT /v1/session/create {"Node":"far","Checks":["db"]}`, 500,
-			"apply failed: Check 'db' is in critical state")
-		w.want("PUT /v1/session/create {bad", 400,
-			"Request decode failed: invalid character 'b' looking for beginning of object "+
-				"key string")
-		if n := len(w.s.Dump().Sessions); n != 0 {
-			t.Errorf("%d sessions were made", n)
-		}
-	})
-}
-
-func TestShortLockDelayNumbersAreSeconds(t *testing.T) {
-	bubble(t, func(w world) {
-		for body, want := range map[string]time.Duration{
-			`{}`: 15 * time.Second, `{"LockDelay":5}`: 5 * time.Second,
-			`{"LockDelay":1500000000}`: 1500 * time.Millisecond,
-			`{"LockDelay":"500ms"}`:    500 * time.Millisecond, `{"LockDelay":0}`: 0,
-		} {
-			id := w.session(body)
-			e, _, err := w.c.Session().Info(id, nil)
-			if err != nil || e.LockDelay != want {
-				t.Errorf("%s: %v, %v; want %v", body, e.LockDelay, err, want)
-			}
 		}
 	})
 }

@@ -87,8 +87,6 @@ type writeTxn struct {
 	refused       bool
 	ops           []CommitOp
 	endedSessions []string
-	// deregistered are the nodes of which a client took something out of the catalog.
-	deregistered []string
 	// lockDelays is the leader's own table, outside of the log: Consul keeps it so, because each
 	// server's clock is its own.
 	lockDelays map[string]time.Time

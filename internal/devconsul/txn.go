@@ -14,17 +14,6 @@ import (
 // maxTxnOps is the most operations that one transaction may have.
 const maxTxnOps = 128
 
-// txnOp is one operation of a transaction.
-type txnOp interface {
-	// isWrite tells whether the operation needs the log. A transaction without one that does is a
-	// read.
-	isWrite() bool
-	// preCheck is what the leader looks at before anything goes to the log.
-	preCheck(s *Server, now time.Time) error
-	// run applies the operation. The results are what the transaction answers with.
-	run(w *writeTxn) ([]txnResult, error)
-}
-
 // kvOp is one operation on the KV store, alone or in a transaction.
 type kvOp struct {
 	verb  string
@@ -120,12 +109,7 @@ func (op kvOp) refusal() error {
 	}
 }
 
-type txnResult struct {
-	KV      *Entry       `json:",omitempty"`
-	Node    *node        `json:",omitempty"`
-	Service *serviceView `json:",omitempty"`
-	Check   *check       `json:",omitempty"`
-}
+type txnResult struct{ KV *Entry }
 
 type txnError struct {
 	OpIndex int
@@ -150,11 +134,11 @@ type txnReadResponse struct {
 }
 
 func (s *Server) txn(w http.ResponseWriter, r *http.Request) (any, error) {
-	ops, err := s.txnOps(w, r)
+	ops, err := txnOps(w, r)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(ops, txnOp.isWrite) {
+	if slices.ContainsFunc(ops, kvOp.isWrite) {
 		// A write reads no other parameter.
 		if err := s.checkDatacenter(r.URL.Query()); err != nil {
 			return nil, err
@@ -185,7 +169,7 @@ func txnAnswer(w http.ResponseWriter, r *http.Request, reply any, conflict bool)
 	return reply, nil
 }
 
-func (s *Server) txnWrite(ops []txnOp) (*txnResponse, error) {
+func (s *Server) txnWrite(ops []kvOp) (*txnResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed {
@@ -214,7 +198,7 @@ func (s *Server) txnWrite(ops []txnOp) (*txnResponse, error) {
 // errTxnRefused keeps the changes of a transaction with a failed operation from being published.
 var errTxnRefused = errors.New("devconsul: transaction refused")
 
-func (s *Server) txnRead(r *http.Request, q *query, ops []txnOp) (*txnReadResponse, error) {
+func (s *Server) txnRead(r *http.Request, q *query, ops []kvOp) (*txnReadResponse, error) {
 	// A read transaction does not block, whatever index it names.
 	q.minIndex = 0
 	reply := &txnReadResponse{}
@@ -236,7 +220,7 @@ func (s *Server) txnRead(r *http.Request, q *query, ops []txnOp) (*txnReadRespon
 	return reply, err
 }
 
-func (s *Server) txnPreCheck(ops []txnOp, now time.Time) (errs []txnError) {
+func (s *Server) txnPreCheck(ops []kvOp, now time.Time) (errs []txnError) {
 	for i, op := range ops {
 		if err := op.preCheck(s, now); err != nil {
 			errs = append(errs, txnError{i, err.Error()})
@@ -266,7 +250,7 @@ func knownVerb(v string) bool {
 }
 
 // dispatch runs all operations, also those after one that failed: each failure is reported.
-func (w *writeTxn) dispatch(ops []txnOp) ([]txnResult, []txnError) {
+func (w *writeTxn) dispatch(ops []kvOp) ([]txnResult, []txnError) {
 	results := []txnResult{}
 	var errs []txnError
 	for i, op := range ops {
@@ -304,12 +288,12 @@ func (op kvOp) run(w *writeTxn) (results []txnResult, err error) {
 	return results, nil
 }
 
-func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]txnOp, error) {
+func txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) {
 	const doc = "https://developer.hashicorp.com/docs/agent/config/config-files#txn_max_req_len"
 	tooLarge := func(format string, args ...any) error {
 		return &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf(format, args...)}
 	}
-	limit := s.cfg.MaxValueSize
+	limit := int64(maxValueSize)
 	if r.ContentLength > limit {
 		return nil, tooLarge("Request body(%d bytes) too large, max size: %d bytes. See %s.",
 			r.ContentLength, limit, doc)
@@ -327,14 +311,14 @@ func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]txnOp, error)
 		return nil, tooLarge("Transaction contains too many operations (%d > %d)", len(in),
 			maxTxnOps)
 	}
-	var ops []txnOp
+	var ops []kvOp
 	for _, op := range in {
 		switch {
 		case op == nil:
 		case op.KV != nil:
-			if n := len(op.KV.Value); int64(n) > s.cfg.MaxValueSize {
+			if n := len(op.KV.Value); n > maxValueSize {
 				return nil, tooLarge("Value for key %q is too large (%d > %d bytes)", op.KV.Key, n,
-					s.cfg.MaxValueSize)
+					maxValueSize)
 			}
 			ops = append(ops, kvOp{
 				verb: string(op.KV.Verb),
@@ -342,12 +326,9 @@ func (s *Server) txnOps(w http.ResponseWriter, r *http.Request) ([]txnOp, error)
 					Session: op.KV.Session},
 				index: op.KV.Index,
 			})
-		case op.Node != nil:
-			ops = append(ops, newNodeOp(op.Node, s.cfg.Datacenter))
-		case op.Service != nil:
-			ops = append(ops, newServiceOp(op.Service))
-		case op.Check != nil:
-			ops = append(ops, newCheckOp(op.Check))
+		case op.Node != nil || op.Service != nil || op.Check != nil:
+			return nil, badRequest("this embedded server has transactions of keys only; ask a " +
+				"real Consul")
 		}
 	}
 	return ops, nil

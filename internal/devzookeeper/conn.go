@@ -42,8 +42,7 @@ type conn struct {
 	tree    *tree               // what it has of the nodes; the Server's own if it is never behind
 	session *session            // nil: no handshake yet
 	data    map[string]bool     // watched
-	child   map[string]bool
-	touched bool // something since its server last answered a ping of the leader's
+	touched bool                // something since its server last answered a ping of the leader's
 	pings   *time.Timer
 	over    bool
 }
@@ -52,14 +51,14 @@ func (s *Server) connect(w *Way, send func([]byte)) *conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := &conn{server: s, way: w, send: send, at: len(s.done), tree: s.tree,
-		data: map[string]bool{}, child: map[string]bool{}}
+		data: map[string]bool{}}
 	if s.down {
 		c.over = true
 		send(nil)
 		return c
 	}
 	s.conns[c] = true
-	c.pings = time.AfterFunc(s.tick/2, c.ping)
+	c.pings = time.AfterFunc(Tick/2, c.ping)
 	return c
 }
 
@@ -75,7 +74,7 @@ func (c *conn) ping() {
 		s.touch(c.session)
 		c.touched = false
 	}
-	c.pings.Reset(s.tick / 2)
+	c.pings.Reset(Tick / 2)
 }
 
 // hangUp ends the connection from the server's side.
@@ -113,18 +112,8 @@ func (c *conn) advance(to int) {
 
 // tell fires a watch if there is one.
 func (c *conn) tell(e event) {
-	if e.kind == zk.EventNodeChildrenChanged {
-		if c.child[e.path] {
-			delete(c.child, e.path)
-			c.event(e)
-		}
-		return
-	}
-	told := c.data[e.path] || e.kind == zk.EventNodeDeleted && c.child[e.path]
+	told := c.data[e.path]
 	delete(c.data, e.path)
-	if e.kind == zk.EventNodeDeleted {
-		delete(c.child, e.path)
-	}
 	if told {
 		c.event(e)
 	}
@@ -244,7 +233,7 @@ func (c *conn) request(xid, op int32, r *reader) {
 // zxid is that of the newest transaction that the connection's server has.
 func (c *conn) zxid() int64 {
 	if c.at == 0 {
-		return c.server.first
+		return firstZxid
 	}
 	return c.server.done[c.at-1].zxid
 }
@@ -252,11 +241,7 @@ func (c *conn) zxid() int64 {
 func (c *conn) read(xid, op int32, path string, watch bool) {
 	n, ok := c.tree.nodes[path]
 	if watch && (ok || op == opExists) {
-		if op == opGetChildren2 {
-			c.child[path] = true
-		} else {
-			c.data[path] = true
-		}
+		c.data[path] = true
 	}
 	if !ok {
 		c.send(header(xid, c.zxid(), errNoNode).packet())
@@ -293,16 +278,6 @@ func (c *conn) setWatches(r *reader) {
 			c.event(event{zk.EventNodeCreated, path})
 		} else {
 			c.data[path] = true
-		}
-	}
-	for _, path := range r.strings() {
-		switch n, ok := now.nodes[path]; {
-		case !ok:
-			c.event(event{zk.EventNodeDeleted, path})
-		case n.stat.Pzxid > since:
-			c.event(event{zk.EventNodeChildrenChanged, path})
-		default:
-			c.child[path] = true
 		}
 	}
 }

@@ -16,10 +16,8 @@
 //     handshake and of nothing else it hears at once. A restart starts all timeouts anew.
 //  4. A server that is cut off from the others (see [Way.Isolate]) goes on to answer pings and
 //     reads from the past, commits nothing, and gives up after five ticks.
-//  5. A client that has seen a later zxid than the servers have is refused without an answer: they
-//     have lost what they had, or were restored from before ([Server.Lose], [Server.Save]).
-//  6. A request that arrives when its session goes on over another connection is refused.
+//  5. A request that arrives when its session goes on over another connection is refused.
 //
-// There are no access rules but that of [Server.Keep], and no containers, time-to-live nodes or
-// reconfiguration.
+// There are no access rules but that of [Server.Keep], no watches of children, no containers,
+// time-to-live nodes or reconfiguration.
 package devzookeeper

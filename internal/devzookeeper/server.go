@@ -16,13 +16,14 @@ const Tick = 2 * time.Second
 // syncLimit is for how many ticks a server that is cut off from the others goes on.
 const syncLimit = 5
 
+// firstZxid is the zxid before those of all transactions.
+const firstZxid = 1 << 32
+
 // Server is the ensemble.
 type Server struct {
 	mu       sync.Mutex
-	tick     time.Duration
 	zxid     int64
 	tree     *tree
-	first    int64 // the zxid before those of done
 	done     []*transaction
 	sessions map[int64]*session
 	last     int64 // the newest session
@@ -42,15 +43,8 @@ type session struct {
 
 // New returns a server with nothing in it.
 func New() *Server {
-	return &Server{tick: Tick, zxid: 1 << 32, first: 1 << 32, last: 1 << 56,
+	return &Server{zxid: firstZxid, last: 1 << 56,
 		sessions: map[int64]*session{}, conns: map[*conn]bool{}, tree: newTree()}
-}
-
-// SetTick gives it another tick, before anybody connects.
-func (s *Server) SetTick(tick time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tick = tick
 }
 
 // commit ends a draft, and has the servers of all connections hear of it.
@@ -93,7 +87,7 @@ func (s *Server) endSession(id int64) {
 // open makes a session.
 func (s *Server) open(asked time.Duration, owner *conn) *session {
 	s.last++
-	of := s.keep(s.last, min(max(asked, 2*s.tick), 20*s.tick), owner)
+	of := s.keep(s.last, min(max(asked, 2*Tick), 20*Tick), owner)
 	s.commit(s.begin(of.id))
 	return of
 }
@@ -222,20 +216,6 @@ func (s *Server) Keep(path string) {
 	s.tree.put(path, &n)
 }
 
-// Remove deletes a node and all below it, one after the other, as an operator does.
-func (s *Server) Remove(path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	paths := slices.Sorted(maps.Keys(s.tree.nodes))
-	for _, p := range slices.Backward(paths) {
-		if p == path || strings.HasPrefix(p, path+"/") {
-			d := s.begin(0)
-			d.delete(p, -1)
-			s.commit(d)
-		}
-	}
-}
-
 // Write writes into a node, or makes it, as a stranger does.
 func (s *Server) Write(path string, data []byte) {
 	s.mu.Lock()
@@ -253,7 +233,6 @@ func (s *Server) Watches() (paths []string) {
 	defer s.mu.Unlock()
 	for c := range s.conns {
 		paths = slices.AppendSeq(paths, maps.Keys(c.data))
-		paths = slices.AppendSeq(paths, maps.Keys(c.child))
 	}
 	return paths
 }

@@ -170,7 +170,6 @@ func (d *draft) create(r *zk.CreateRequest) (path string, code int32) {
 	d.change(up, &above)
 	d.change(path, n)
 	d.tell(zk.EventNodeCreated, path)
-	d.tell(zk.EventNodeChildrenChanged, up)
 	return path, errOK
 }
 
@@ -187,7 +186,6 @@ func (d *draft) delete(path string, version int32) int32 {
 	d.change(up, &above)
 	d.change(path, nil)
 	d.tell(zk.EventNodeDeleted, path)
-	d.tell(zk.EventNodeChildrenChanged, up)
 	return errOK
 }
 

@@ -86,7 +86,7 @@ func (w *Way) Isolate() {
 	w.apart = apart
 	w.mu.Unlock()
 	w.server.detach(w)
-	time.AfterFunc(syncLimit*w.server.tick, func() { w.join(apart) })
+	time.AfterFunc(syncLimit*Tick, func() { w.join(apart) })
 }
 
 // Join undoes Isolate.

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -12,108 +13,89 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupPrefix and a guard's token are the name of the cgroup that holds one cgroup for each
-// command.
+// cgroupPrefix begins the name of the directory that holds one cgroup for each command.
 const cgroupPrefix = "coordd-guard."
 
-// cgroups are those of one guard process, in cgroup v2. A process stays in the cgroup that it was
-// started in, whatever it does to its environment, session and parents: only who may write to the
-// files of another cgroup gets out.
-type cgroups struct {
-	dir  string // of this guard process
-	path string // the same as /proc/PID/cgroup has it
-}
+// cgroups is the directory of one guard process, in cgroup v2, with a cgroup below it for each
+// command. A process stays in the cgroup that it was started in, whatever it does to its
+// environment, session and parents: only who may write to the files of another cgroup gets out.
+// Empty: there are none, and nothing is done.
+type cgroups string
 
-// newCgroups makes the cgroup of the guard with token, and tries it. The error says why there is
-// none.
-func newCgroups(token string) (*cgroups, error) {
-	base, path, err := cgroupBase()
+// newCgroups makes the directory. The error says why there is none.
+func newCgroups() (cgroups, error) {
+	base, err := cgroupBase()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	c := &cgroups{filepath.Join(base, cgroupPrefix+token), strings.TrimSuffix(path, "/") + "/" +
-		cgroupPrefix + token}
-	if err := os.Mkdir(c.dir, 0o755); err != nil {
-		return nil, err
+	c := cgroups(filepath.Join(base, cgroupPrefix+rand.Text()))
+	if err := os.Mkdir(string(c), 0o755); err != nil {
+		return "", err
 	}
-	if err := c.probe(); err != nil {
-		removeCgroup(c.dir)
-		return nil, err
+	// Kernels before 5.14 have no such file, and no processes begin in a threaded cgroup.
+	_, err = os.Stat(filepath.Join(string(c), "cgroup.kill"))
+	if err == nil {
+		err = unix.Access(filepath.Join(base, "cgroup.procs"), unix.W_OK)
+	}
+	kind, _ := os.ReadFile(filepath.Join(string(c), "cgroup.type"))
+	if err == nil && string(kind) != "domain\n" {
+		err = fmt.Errorf("its type is %q", kind)
+	}
+	if err != nil {
+		c.close()
+		return "", err
 	}
 	return c, nil
 }
 
-// probe starts a process in a cgroup: kernels before 5.14, sandboxes and threaded cgroups refuse.
-func (c *cgroups) probe() error {
-	dir, err := c.make(0)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if _, err := os.Stat(filepath.Join(dir.Name(), "cgroup.kill")); err != nil {
-		return err
-	}
-	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", ":"},
-		&syscall.ProcAttr{Sys: childAttr(dir)})
-	if err != nil {
-		return fmt.Errorf("start a process in it: %w", err)
-	}
-	for {
-		if _, err := syscall.Wait4(pid, nil, 0, nil); !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	removeCgroup(dir.Name())
-	return nil
-}
-
 // make makes the cgroup of a command.
-func (c *cgroups) make(id uint64) (*os.File, error) {
+func (c cgroups) make(id uint64) (*os.File, error) {
 	dir := c.of(id)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(dir))
-	}
-	return f, nil
+	return os.Open(dir)
 }
 
-func (c *cgroups) of(id uint64) string { return filepath.Join(c.dir, strconv.FormatUint(id, 10)) }
-
-// command is whose cgroup a process is in.
-func (c *cgroups) command(pid int) (id uint64, ok bool) {
-	if c == nil {
-		return 0, false
-	}
-	path, err := cgroupOf(strconv.Itoa(pid))
-	if err != nil {
-		return 0, false
-	}
-	rest, ok := strings.CutPrefix(path, c.path+"/")
-	if !ok {
-		return 0, false
-	}
-	name, _, _ := strings.Cut(rest, "/")
-	id, err = strconv.ParseUint(name, 10, 64)
-	return id, err == nil
+func (c cgroups) of(id uint64) string {
+	return filepath.Join(string(c), strconv.FormatUint(id, 10))
 }
 
 // kill kills all that is in a command's cgroup.
-func (c *cgroups) kill(id uint64) { killCgroup(c.of(id)) }
+func (c cgroups) kill(id uint64) {
+	if c != "" {
+		killCgroup(c.of(id))
+	}
+}
 
-// members lists the processes in a command's cgroup, and tells whether any lives there: that is the
-// surer word.
-func (c *cgroups) members(id uint64) (pids []int, any bool) { return cgroupMembers(c.of(id)) }
+// members lists the processes in a command's cgroup.
+func (c cgroups) members(id uint64) (pids []int) {
+	if c == "" {
+		return nil
+	}
+	b, _ := os.ReadFile(filepath.Join(c.of(id), "cgroup.procs"))
+	for f := range strings.FieldsSeq(string(b)) {
+		if pid, err := strconv.Atoi(f); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// populated tells whether a process lives in a command's cgroup.
+func (c cgroups) populated(id uint64) bool { return c != "" && populated(c.of(id)) }
 
 // remove removes the cgroup of a command, which must be empty.
-func (c *cgroups) remove(id uint64) { removeCgroup(c.of(id)) }
+func (c cgroups) remove(id uint64) {
+	if c != "" {
+		removeCgroup(c.of(id))
+	}
+}
 
 // close removes them all.
-func (c *cgroups) close() {
-	if c != nil {
-		removeCgroup(c.dir)
+func (c cgroups) close() {
+	if c != "" {
+		removeCgroup(string(c))
 	}
 }
 
@@ -122,68 +104,17 @@ func killCgroup(dir string) {
 	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
 }
 
-// cgroupMembers lists the processes in dir and below it, and tells whether any lives there.
-func cgroupMembers(dir string) (pids []int, any bool) {
+// populated tells whether a process lives in dir or below it. What cannot be found out counts as
+// yes.
+func populated(dir string) bool {
 	b, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
-	if errors.Is(err, os.ErrNotExist) || strings.Contains(string(b), "populated 0") {
-		return nil, false
-	}
-	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return nil // gone meanwhile
-		}
-		b, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
-		for f := range strings.FieldsSeq(string(b)) {
-			if pid, err := strconv.Atoi(f); err == nil {
-				pids = append(pids, pid)
-			}
-		}
-		return nil
-	})
-	return pids, true
-}
-
-// killCgroups kills what is in the cgroup of a dead guard, and adds what lives there to left: the
-// commands by the names of their cgroups. The error is one of which cannotLook is true.
-func killCgroups(dir string, left remains) error {
-	if _, err := os.ReadFile(filepath.Join(dir, "cgroup.events")); cannotLook(err) {
-		return err
-	}
-	pids, any := cgroupMembers(dir)
-	if !any {
-		removeCgroup(dir)
-		return nil
-	}
-	killCgroup(dir)
-	known := false
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		id, err := strconv.ParseUint(e.Name(), 10, 64)
-		pids, any := cgroupMembers(filepath.Join(dir, e.Name()))
-		if err != nil || !e.IsDir() || !any {
-			continue
-		}
-		known = true
-		left.add(-int(id), id) // also where none of them is to be seen
-		for _, pid := range pids {
-			left.add(pid, id)
-		}
-	}
-	for _, pid := range pids {
-		left.add(pid, 0)
-	}
-	if !known {
-		left.add(0, 0)
-	}
-	return nil
+	return !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENODEV) &&
+		!strings.Contains(string(b), "populated 0")
 }
 
 // removeCgroup removes dir and what is below it, as far as no process is in there.
 func removeCgroup(dir string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
+	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if e.IsDir() {
 			removeCgroup(filepath.Join(dir, e.Name()))
@@ -192,64 +123,34 @@ func removeCgroup(dir string) {
 	_ = syscall.Rmdir(dir)
 }
 
-// cgroupsOf lists the cgroups of guards beside which this one has its own, by their tokens. There
-// is an error when cannotLook is true of it.
-func cgroupsOf() (map[string]string, error) {
-	base, _, err := cgroupBase()
-	if cannotLook(err) {
-		return nil, err
-	}
-	if err != nil {
-		return nil, nil
-	}
-	entries, err := os.ReadDir(base)
-	if cannotLook(err) {
-		return nil, err
-	}
-	found := map[string]string{}
-	for _, e := range entries {
-		if token, ok := strings.CutPrefix(e.Name(), cgroupPrefix); ok {
-			found[token] = filepath.Join(base, e.Name())
-		}
-	}
-	return found, nil
-}
-
-// cgroupOf is the path of a process's cgroup v2.
-func cgroupOf(pid string) (string, error) {
-	b, err := os.ReadFile("/proc/" + pid + "/cgroup")
+// cgroupBase is the directory of this process's own cgroup, if others may be made in it.
+func cgroupBase() (string, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return "", err
 	}
+	path, found := "", false
 	for line := range strings.Lines(string(b)) {
-		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
-			return path, nil
+		if path, found = strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); found {
+			break
 		}
 	}
-	return "", errors.New("there is no cgroup v2 here")
-}
-
-// cgroupBase is the directory and the path of this process's own cgroup, if others may be made in
-// it.
-func cgroupBase() (dir, path string, err error) {
-	if path, err = cgroupOf("self"); err != nil {
-		return "", "", err
+	if !found {
+		return "", errors.New("there is no cgroup v2 here")
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	dir, top, err := cgroupDir(string(mounts), path)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	if !top && !delegated(dir) && !delegated(filepath.Dir(dir)) {
-		return "", "",
-			fmt.Errorf("the cgroup %s is not this process's to divide: see Delegate= in "+
-				"systemd.resource-control(5)",
-				path)
+		return "", fmt.Errorf("the cgroup %s is not this process's to divide: see Delegate= in "+
+			"systemd.resource-control(5)", path)
 	}
-	return dir, path, nil
+	return dir, nil
 }
 
 // cgroupDir finds the directory of the cgroup with that path. Top says that it is the highest that

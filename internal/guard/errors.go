@@ -17,19 +17,14 @@ var (
 	// what Run returns then. The command has been killed and seen to be gone.
 	ErrLost = errors.New("the guard process died")
 
-	// ErrStuck is wrapped by what Run returns when it has waited for 45 s and cannot go on: for the
-	// end of what a dead guard process has left and may be any command's, or, with an Exec that
-	// waits, for a guard process that can be started and can have the lock of BindLock. Running
-	// Execs do not return, for what they started may be there still. End this process.
+	// ErrStuck is wrapped by what Run returns when it cannot go on: what a dead guard process left
+	// has not died for 45 s, or a command has waited for 45 s for a guard process that works. In
+	// the first case running Execs do not return. End this process.
 	ErrStuck = errors.New("no command can run here any more")
 
 	// ErrNotUp is wrapped by what Exec returns when a command was not started because no guard
 	// process is up, and Spec.NoWait says that it is not to wait for one.
 	ErrNotUp = errors.New("no guard process is up")
-
-	// ErrExhausted is wrapped by what Exec returns when a command was not started because the host
-	// has no process, memory or open file left for it.
-	ErrExhausted = errors.New("the host has nothing left to start it with")
 
 	// ErrRunning is wrapped by what Exec returns when a command of that name is still running.
 	// Nothing was started.
@@ -43,7 +38,7 @@ type Reason string
 const (
 	Ended   Reason = "ended"   // by itself
 	Stopped Reason = "stopped" // asked to: the context of its Exec, or of Run, ended
-	// stopped by the guard because the lease was about to end or was given up
+	// stopped by the guard process because the lease was about to end or was given up
 	LeaseEnded Reason = "lease-ended"
 	NotStarted Reason = "not-started" // never ran; Err says why
 	Lost       Reason = "guard-lost"  // killed because the guard process died
@@ -83,24 +78,6 @@ func (e *ExitError) Error() string {
 func (e *ExitError) Interrupted() bool {
 	return e.Reason == Lost || e.Reason == LeaseEnded || errors.Is(e.Err, ErrNoLease) ||
 		errors.Is(e.Err, ErrNotUp)
-}
-
-// HostFault tells whether the command was not started because the host has nothing left to start
-// it with. A member does not take that for a fault of its work: it may run elsewhere.
-func (e *ExitError) HostFault() bool { return errors.Is(e.Err, ErrExhausted) }
-
-// exhausted tells whether an error of the start of a command says so.
-func exhausted(err error) bool {
-	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) ||
-		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
-}
-
-// cannotLook tells whether an error of a look into /proc says that this process, or the host, has
-// nothing left to look with, now. What was to be seen may be there. Any other says that it is not
-// there, or not to be seen by this user at all.
-func cannotLook(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
-		errors.Is(err, syscall.ENOMEM)
 }
 
 // Unwrap returns Err.

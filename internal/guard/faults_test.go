@@ -9,12 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/coordd/coordd/internal/guard"
 	"github.com/coordd/coordd/internal/testkit"
@@ -45,13 +48,13 @@ func startOwner(t *testing.T, command string) *owner {
 }
 
 func TestADeadOwnersWorkIsStoppedInTime(t *testing.T) {
-	confined(t, aDeadOwnersWorkIsStoppedInTime)
+	bothWays(t, aDeadOwnersWorkIsStoppedInTime)
 }
 
 func aDeadOwnersWorkIsStoppedInTime(t *testing.T, _ guard.Config) {
 	file := filepath.Join(t.TempDir(), "pids")
-	o := startOwner(t, lineage(file, "trap \"\" TERM;"))
-	all := lineagePIDs(t, file)
+	o := startOwner(t, family(file, "trap \"\" TERM;"))
+	all := pids(t, file, familySize)
 	guardPID := parent(t, all[0])
 	begin := time.Now()
 	must(t, o.cmd.Process.Kill())
@@ -65,13 +68,13 @@ func aDeadOwnersWorkIsStoppedInTime(t *testing.T, _ guard.Config) {
 }
 
 func TestAFrozenOwnersWorkEndsBeforeTheLease(t *testing.T) {
-	confined(t, aFrozenOwnersWorkEndsBeforeTheLease)
+	bothWays(t, aFrozenOwnersWorkEndsBeforeTheLease)
 }
 
 func aFrozenOwnersWorkEndsBeforeTheLease(t *testing.T, _ guard.Config) {
 	file := filepath.Join(t.TempDir(), "pids")
-	o := startOwner(t, lineage(file, "trap \"\" TERM;"))
-	all := lineagePIDs(t, file)
+	o := startOwner(t, family(file, "trap \"\" TERM;"))
+	all := pids(t, file, familySize)
 	guardPID := parent(t, all[0])
 	must(t, o.cmd.Process.Signal(syscall.SIGSTOP))
 	frozen := time.Now()
@@ -91,70 +94,6 @@ func aFrozenOwnersWorkEndsBeforeTheLease(t *testing.T, _ guard.Config) {
 	}
 }
 
-func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
-	f, ran := startMortal(t, guard.Config{})
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"),
-		"trap \"\" TERM;")})
-	all := pids(t, f.path("pids"), 3)
-	guardPID := parent(t, all[0])
-	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
-	err := within(t, "the end", ended)
-	if e := exitError(t, err); !errors.Is(err, guard.ErrLost) || e.Reason != guard.Lost {
-		t.Errorf("got %v, want ErrLost", err)
-	}
-	wantGone(t, all...)
-	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrLost) {
-		t.Errorf("Run: got %v, want ErrLost", err)
-	}
-	if state(guardPID) != 0 {
-		t.Error("the guard process is a zombie")
-	}
-}
-
-func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
-	f, ran := startMortal(t, guard.Config{})
-	g := f.g
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), ""),
-		Stood: func(from, to time.Time) {
-			t.Errorf("its work is said to have stood still with it, from %v to %v", from, to)
-		}})
-	all := pids(t, f.path("pids"), 3)
-	must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
-	// Its work is late when a quarter of the margin less a quarter of that is left: 7.5 s from now,
-	// earlier than it counts as silent.
-	until := time.Now().Add(30 * time.Second)
-	g.Lease("s1", until, 2*time.Minute)
-	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {
-		t.Errorf("got %v, want ErrLost", err)
-	}
-	if late := time.Since(until); late > 0 {
-		t.Errorf("ended %v after the lease", late)
-	}
-	wantGone(t, all...)
-	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrLost) {
-		t.Errorf("Run: got %v, want ErrLost", err)
-	}
-}
-
-// As at a second SIGTERM: the owner ends when Kill has returned, and nobody is left who could stop
-// them.
-func TestKillEndsTheCommandsOfAGuardThatDoesNotAnswer(t *testing.T) {
-	f, ran := startMortal(t, guard.Config{})
-	g := f.g
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"),
-		"trap \"\" TERM;")})
-	all := lineagePIDs(t, f.path("pids"))
-	must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
-	g.Kill(5 * time.Second)
-	wantGone(t, all[:3]...) // the fourth cannot be told from others' processes without cgroups
-	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {
-		t.Errorf("got %v, want ErrLost", err)
-	}
-	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrLost) {
-		t.Errorf("Run: got %v, want ErrLost", err)
-	}
-}
-
 // `pkill -9 -f NAME` and `kill -9 $(pidof NAME)` would kill both at once.
 func TestWhoKillsTheOwnerByItsNameLeavesTheGuard(t *testing.T) {
 	f := start(t, guard.Config{})
@@ -167,35 +106,6 @@ func TestWhoKillsTheOwnerByItsNameLeavesTheGuard(t *testing.T) {
 			t.Errorf("%s: %q (%v), which has the owner's name", file, b, err)
 		}
 	}
-}
-
-func TestWhatADeadGuardAndADeadOwnerLeftGoesWithTheNextGuard(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pids")
-	o := startOwner(t, family(file, ""))
-	all := pids(t, file, 3)
-	guardPID := parent(t, all[0])
-	// Frozen first, so that neither sees the other die.
-	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-		must(t, syscall.Kill(pid, syscall.SIGSTOP))
-	}
-	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-		must(t, syscall.Kill(pid, syscall.SIGKILL))
-	}
-	testkit.Eventually(t, "the end of the command's own process", func() bool {
-		return !running(all[0])
-	})
-	for _, pid := range all[1:] {
-		if !running(pid) {
-			t.Errorf("process %d is gone already: this test shows nothing", pid)
-		}
-	}
-
-	f := start(t, guard.Config{})
-	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))
-	// Without a lock its start does not wait for their end for longer than sweepLimit.
-	testkit.Eventually(t, "the end of all", func() bool {
-		return !slices.ContainsFunc(all, running)
-	})
 }
 
 func TestTheGuardIsDeafToTheTerminalsSignals(t *testing.T) {
@@ -224,29 +134,6 @@ func TestTheGuardIsDeafToTheTerminalsSignals(t *testing.T) {
 	within(t, "the end", ended)
 }
 
-func TestARunningCommandKeepsItsDaemons(t *testing.T) {
-	f := start(t, guard.Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := f.exec(ctx, guard.Spec{Name: "w", Command: `
-echo $$ >> ` + f.path("pids") + `
-sh -c 'setsid sh -c "echo \$\$ >> ` + f.path("pids") + `; exec sleep 1000" &'
-exec sleep 1001`})
-	all := pids(t, f.path("pids"), 2)
-	testkit.Eventually(t, "adoption by the guard", func() bool {
-		return parent(t, all[1]) == parent(t, all[0])
-	})
-	// The end of another command is when strays are looked for.
-	must(t, f.Exec(t.Context(), guard.Spec{Name: "other", Command: "true"}))
-	for _, pid := range all {
-		if !running(pid) {
-			t.Errorf("process %d is gone", pid)
-		}
-	}
-	cancel()
-	within(t, "the end", ended)
-	wantGone(t, all...)
-}
-
 func TestRunSaysWhatIsWrongWithItsGuard(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cfg  guard.Config
@@ -255,75 +142,11 @@ func TestRunSaysWhatIsWrongWithItsGuard(t *testing.T) {
 		"no such program": {guard.Config{Argv: []string{"/no/such/program"}}, "no such file"},
 		"another program": {guard.Config{Argv: []string{"/bin/sh", "-c", "exit 2"}},
 			"exit status 2"},
-		"no argv":  {guard.Config{Argv: []string{}}, "Argv is empty"},
-		"negative": {guard.Config{StopTimeout: -1}, "negative"},
 	} {
 		if err := guard.New(tt.cfg).Run(t.Context()); err == nil || !strings.Contains(err.Error(),
 			tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
-	}
-}
-
-// Elsewhere there may be one. Nobody is kept from it by an owner that runs nothing anyway.
-func TestWhereNoGuardProcessStartsAnOwnerWithACommandGivesUp(t *testing.T) {
-	for name, argv := range map[string][]string{
-		"no such program": {"/no/such/program"},
-		"another program": {"/bin/sh", "-c", "exit 2"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := &fixture{t: t, g: guard.New(guard.Config{Argv: argv})}
-			f.g.StuckAfter(time.Millisecond)
-			for n := range 10 {
-				if err := f.g.Run(t.Context()); errors.Is(err, guard.ErrStuck) {
-					t.Fatalf("without a command: %v, after %d", err, n+1)
-				}
-			}
-			f.up = t.Context()
-			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
-			testkit.Eventually(t, "the end", func() bool {
-				return errors.Is(f.g.Run(t.Context()), guard.ErrStuck)
-			})
-			select {
-			case err := <-ended:
-				t.Errorf("Exec has returned %v", err)
-			default:
-			}
-		})
-	}
-}
-
-// One that comes up ends the count of those that did not.
-func TestAGuardProcessThatStartsAfterManyThatDidNotIsNoReasonToGiveUp(t *testing.T) {
-	exe, err := os.Executable()
-	must(t, err)
-	able := filepath.Join(t.TempDir(), "able")
-	f := &fixture{t: t, dir: t.TempDir(), g: guard.New(guard.Config{Argv: []string{"/bin/sh", "-c",
-		"[ -e " + able + " ] && exec " + exe + " guard; exit 2"}})}
-	f.g.StuckAfter(time.Millisecond)
-	for range 10 {
-		if err := f.g.Run(t.Context()); err == nil || errors.Is(err, guard.ErrStuck) {
-			t.Fatal(err)
-		}
-	}
-	if lack := f.g.Lack(); lack > 0 {
-		t.Errorf("%v count against the next one, and nothing waits", lack)
-	}
-	must(t, os.WriteFile(able, nil, 0o600))
-	f.g.StuckAfter(time.Minute)
-	ctx, stop := context.WithCancel(t.Context())
-	ran := f.run(ctx)
-	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))
-	stop()
-	must(t, within(t, "the end of Run", ran))
-	must(t, os.Remove(able))
-	f.g.StuckAfter(time.Millisecond)
-	f.up = t.Context()
-	f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
-	testkit.Eventually(t, "that waits", func() bool { return f.g.Waiting() == 1 })
-	time.Sleep(time.Millisecond) // the time to give up
-	if err := f.g.Run(t.Context()); err == nil || errors.Is(err, guard.ErrStuck) {
-		t.Error(err)
 	}
 }
 
@@ -350,29 +173,236 @@ func TestTheGuardCommandIsNotForUseByHand(t *testing.T) {
 	}
 }
 
-// An owner that has no descriptor left sees no process: that is no word that none is left.
-func TestWhatADeadGuardLeftIsNotCalledGoneByAnOwnerThatCannotLook(t *testing.T) {
-	f := start(t, guard.Config{NoCgroups: true})
-	ended := f.exec(t.Context(),
-		guard.Spec{Name: "w", Command: "sleep 1000 & echo $$ $! | tr ' ' '\\n' >> " +
-			f.path("pids") + "; wait"})
-	all := pids(t, f.path("pids"), 2)
-	guardPID := parent(t, all[0])
-	see := guard.Unseeing(t)
-	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
-	select {
-	case err := <-ended:
-		see()
-		if running(all[1]) {
-			t.Errorf("process %d runs, and Exec said %v", all[1], err)
-			_ = syscall.Kill(all[1], syscall.SIGKILL)
+// By the kernel, and by an owner that lives.
+func TestADeadGuardsWorkEndsWithIt(t *testing.T) {
+	bothWays(t, func(t *testing.T, cfg guard.Config) {
+		f, ran := startMortal(t, cfg)
+		ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"),
+			"trap \"\" TERM;")})
+		all := pids(t, f.path("pids"), familySize)
+		guardPID := parent(t, all[0])
+		must(t, syscall.Kill(guardPID, syscall.SIGKILL))
+		err := within(t, "the end", ended)
+		if e := exitError(t, err); !errors.Is(err, guard.ErrLost) || e.Reason != guard.Lost {
+			t.Errorf("got %v, want ErrLost", err)
 		}
-		return
-	case <-time.After(500 * time.Millisecond):
-	}
-	see()
+		wantGone(t, all...)
+		if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrLost) {
+			t.Errorf("Run: got %v, want ErrLost", err)
+		}
+		if state(guardPID) != 0 {
+			t.Error("the guard process is a zombie")
+		}
+	})
+}
+
+func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
+	f, ran := startMortal(t, guard.Config{})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), ""),
+		Stood: func(from, to time.Time) {
+			t.Errorf("its work is said to have stood still with it, from %v to %v", from, to)
+		}})
+	all := pids(t, f.path("pids"), familySize)
+	must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
+	// Its work is late when a quarter of the margin less a quarter of that is left: 3.75 s
+	// from now, earlier than it counts as silent.
+	until := time.Now().Add(15 * time.Second)
+	f.g.Lease("s1", until, time.Minute)
 	if err := within(t, "the end", ended); !errors.Is(err, guard.ErrLost) {
-		t.Errorf("got %v, want %v", err, guard.ErrLost)
+		t.Errorf("got %v, want ErrLost", err)
+	}
+	if late := time.Since(until); late > 0 {
+		t.Errorf("ended %v after the lease", late)
 	}
 	wantGone(t, all...)
+	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrLost) {
+		t.Errorf("Run: got %v, want ErrLost", err)
+	}
+}
+
+// As at a second SIGTERM: the owner ends when Kill has returned, and nobody is left who could stop
+// them.
+func TestKillEndsAllAtOnceWhateverTheGuardProcessDoes(t *testing.T) {
+	bothWays(t, func(t *testing.T, cfg guard.Config) {
+		f, ran := startMortal(t, cfg)
+		ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"),
+			"trap \"\" TERM;")})
+		all := pids(t, f.path("pids"), familySize)
+		must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
+		f.g.Kill(testkit.Patience)
+		wantGone(t, all...)
+		for what, c := range map[string]<-chan error{"Exec": ended, "Run": ran} {
+			if err := within(t, "the end of "+what, c); !errors.Is(err, guard.ErrLost) {
+				t.Errorf("%s: got %v, want ErrLost", what, err)
+			}
+		}
+		if err := f.g.Run(t.Context()); !errors.Is(err, guard.ErrStuck) {
+			t.Errorf("the next Run: %v", err)
+		}
+	})
+}
+
+// Where there are cgroups, the successor kills all that is left; elsewhere the kernel kills the
+// command's own process.
+func TestWhatADeadGuardAndADeadOwnerLeftIsGoneWhenTheSuccessorHasTheLock(t *testing.T) {
+	bothWays(t, func(t *testing.T, cfg guard.Config) {
+		lock, file := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "pids")
+		o := lockOwner(t, lock, family(file, ""))
+		all := pids(t, file, familySize)
+		// Frozen first, so that neither sees the other die.
+		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+			for _, pid := range []int{o.cmd.Process.Pid, parent(t, all[0])} {
+				must(t, syscall.Kill(pid, sig))
+			}
+		}
+		testkit.Eventually(t, "the end of the command's own process", func() bool {
+			return !running(all[0])
+		})
+		for _, pid := range all[1:] {
+			if !running(pid) {
+				t.Errorf("process %d is gone already: this test shows nothing", pid)
+			}
+		}
+		cfg.LockFile = lock
+		start(t, cfg).locked()
+		if !cfg.NoCgroups {
+			wantGone(t, all...)
+		}
+	})
+}
+
+// As one of which a thread waits for a disk, or that its cgroup keeps frozen: what it has started
+// is killed beside it. What had left its session is not, without cgroups.
+func TestTheWorkOfAGuardThatDoesNotDieEndsWithTheLease(t *testing.T) {
+	bothWays(t, func(t *testing.T, cfg guard.Config) {
+		f := &fixture{t: t, g: guard.New(cfg), dir: t.TempDir()}
+		f.g.Undying()
+		ran := f.run(t.Context())
+		ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "")})
+		all := pids(t, f.path("pids"), familySize)
+		guardPID := parent(t, all[0])
+		if cfg.NoCgroups {
+			all = slices.DeleteFunc(all, func(pid int) bool {
+				group, err := syscall.Getpgid(pid)
+				return err == nil && group != all[0]
+			})
+		}
+		must(t, syscall.Kill(guardPID, syscall.SIGSTOP))
+		until := time.Now().Add(10 * time.Second)
+		f.g.Lease("s1", until, 36*time.Second) // its work is late 6.75 s before
+		testkit.Eventually(t, "the end of all", func() bool {
+			return !slices.ContainsFunc(all, running)
+		})
+		if late := time.Since(until); late > 0 {
+			t.Errorf("it ended %v after the lease", late)
+		}
+		select {
+		case err := <-ended:
+			t.Errorf("Exec has returned %v beside a guard process that is there", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+		must(t, syscall.Kill(guardPID, syscall.SIGKILL))
+		for what, c := range map[string]<-chan error{"Exec": ended, "Run": ran} {
+			if err := within(t, "the end of "+what, c); !errors.Is(err, guard.ErrLost) ||
+				errors.Is(err, guard.ErrStuck) {
+				t.Errorf("%s: got %v, want %v", what, err, guard.ErrLost)
+			}
+		}
+	})
+}
+
+func TestAnOwnerGivesUpWhoseGuardDoesNotDie(t *testing.T) {
+	f := &fixture{t: t, g: guard.New(guard.Config{StopTimeout: time.Millisecond}), dir: t.TempDir()}
+	f.g.Undying()
+	f.g.StuckAfter(300 * time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ran := f.run(ctx)
+	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "echo $PPID >" + f.path("guard")}))
+	guardPID := pids(t, f.path("guard"), 1)[0]
+	must(t, syscall.Kill(guardPID, syscall.SIGSTOP))
+	cancel()
+	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrStuck) {
+		t.Errorf("Run: got %v, want %v", err, guard.ErrStuck)
+	}
+	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
+	testkit.Eventually(t, "its end", func() bool { return !running(guardPID) })
+}
+
+// Elsewhere there may be one. Nobody is kept from it by an owner that runs nothing anyway.
+func TestWhereNoGuardProcessStartsAnOwnerWithACommandGivesUp(t *testing.T) {
+	for name, argv := range map[string][]string{
+		"no such program": {"/no/such/program"},
+		"another program": {"/bin/sh", "-c", "exit 2"},
+		"no answer":       {"/bin/sleep", "1000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fixture{t: t, g: guard.New(guard.Config{Argv: argv})}
+			f.g.StuckAfter(100 * time.Millisecond)
+			for n := range 3 {
+				if err := f.g.Run(t.Context()); err == nil || errors.Is(err, guard.ErrStuck) {
+					t.Fatalf("without a command: %v, after %d", err, n+1)
+				}
+			}
+			f.up = t.Context()
+			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
+			testkit.Eventually(t, "the end", func() bool {
+				return errors.Is(f.g.Run(t.Context()), guard.ErrStuck)
+			})
+			select {
+			case err := <-ended:
+				t.Errorf("Exec has returned %v", err)
+			default:
+			}
+		})
+	}
+}
+
+// In a cgroup of its own, or by its variables. One that nobody can tell ends with any command.
+func TestTheEndOfOneCommandLeavesTheDaemonsOfAnother(t *testing.T) {
+	bothWays(t, func(t *testing.T, cfg guard.Config) {
+		f := start(t, cfg)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := f.exec(ctx, guard.Spec{Name: "w", Env: []string{"ITEM=w"}, Command: `
+echo $$ >> ` + f.path("pids") + `
+sh -c 'setsid sh -c "echo \$\$ >> ` + f.path("pids") + `; exec sleep 1000" &'
+sh -c 'env -i setsid sh -c "echo \$\$ >> ` + f.path("cleared") + `; exec sleep 1000" &'
+exec sleep 1001`})
+		all, cleared := pids(t, f.path("pids"), 2), pids(t, f.path("cleared"), 1)[0]
+		testkit.Eventually(t, "adoption by the guard", func() bool {
+			return parent(t, all[1]) == parent(t, all[0]) && parent(t, cleared) == parent(t, all[0])
+		})
+		must(t, f.Exec(t.Context(), guard.Spec{Name: "v", Env: []string{"ITEM=v"},
+			Command: "true"}))
+		for _, pid := range all {
+			if !running(pid) {
+				t.Errorf("process %d is gone", pid)
+			}
+		}
+		if running(cleared) == cfg.NoCgroups {
+			t.Errorf("the one that cleared its environment runs: %v", running(cleared))
+		}
+		cancel()
+		within(t, "the end", ended)
+		wantGone(t, append(all, cleared)...)
+	})
+}
+
+func TestCommandsBeginWithNoSignalBlocked(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var blocked, was unix.Sigset_t
+	blocked.Val[0] = 1<<(unix.SIGUSR1-1) | 1<<(unix.SIGUSR2-1)
+	must(t, unix.PthreadSigmask(unix.SIG_BLOCK, &blocked, &was))
+	defer func() { must(t, unix.PthreadSigmask(unix.SIG_SETMASK, &was, nil)) }()
+	out := filepath.Join(t.TempDir(), "out")
+	startOwner(t, "grep SigBlk /proc/self/status >"+out) // it has what this thread has
+	want := "SigBlk:\t0000000000000000\n"
+	testkit.Eventually(t, "its mask", func() bool {
+		b, _ := os.ReadFile(out)
+		return len(b) == len(want)
+	})
+	if b, _ := os.ReadFile(out); string(b) != want {
+		t.Errorf("%s, want none", b)
+	}
 }

@@ -21,8 +21,7 @@ const (
 //
 //   - the owner is dead: its pipe has closed without an end, and the kernel has given this process
 //     another parent;
-//   - every command is gone, and the lock is held: nothing is left of an earlier guard process
-//     either;
+//   - every command is gone, and the lock is held, if there is a LockFile;
 //   - Wait has passed since the death, and no other process is present at the LockFile (see
 //     Announce): a successor has use for what the dead owner leaves.
 //
@@ -54,46 +53,38 @@ type goodbye struct {
 	owner int // process id
 }
 
-// say returns when the goodbye has been said or will not be said. The result is that of the func.
-func (b goodbye) say(died time.Time, lock *locker, say func(context.Context, []byte) bool) (
-	forgotten bool) {
+// say returns when the goodbye has been said or will not be said.
+func (b goodbye) say(died time.Time, lock *locker, say func(context.Context, []byte)) {
 	if len(b.Words) == 0 || b.Wait > b.Limit {
-		return false
+		return
 	}
-	limit := died.Add(b.Limit)
-	for ; os.Getppid() == b.owner; time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			return false
+	limit, due := died.Add(b.Limit), died.Add(b.Wait)
+	succeeded := func() bool { return lock != nil && successorPresent(lock.path) }
+	for {
+		// A dead owner is not present: the kernel closes its files before it gives us a new parent.
+		dead := os.Getppid() != b.owner
+		if time.Now().After(limit) || dead && succeeded() {
+			return
 		}
-	}
-	// From here on the owner is not present: the kernel has closed its files before.
-	for due := died.Add(b.Wait); ; time.Sleep(successorCheck) {
-		if successorPresent(lock.path) || time.Now().After(limit) {
-			return false
-		}
-		if !time.Now().Before(due) && lock.clean.Load() {
+		if dead && !time.Now().Before(due) && (lock == nil || lock.held.Load()) {
 			break
 		}
+		time.Sleep(successorCheck)
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), limit)
 	defer cancel()
-	said := make(chan bool, 1)
-	go func() { said <- say(ctx, b.Words) }()
-	for {
+	said := make(chan struct{})
+	go func() { defer close(said); say(ctx, b.Words) }()
+	for ctx.Err() == nil && !succeeded() {
 		select {
-		case forgotten := <-said:
-			return forgotten
+		case <-said:
+			return
 		case <-time.After(successorCheck):
 		}
-		if ctx.Err() == nil && !successorPresent(lock.path) {
-			continue
-		}
-		cancel()
-		select {
-		case forgotten := <-said:
-			return forgotten
-		case <-time.After(goodbyeReturn):
-			return false
-		}
+	}
+	cancel()
+	select {
+	case <-said:
+	case <-time.After(goodbyeReturn):
 	}
 }

@@ -29,76 +29,47 @@ type Config struct {
 	// Stdout and Stderr are what commands write to, passed on as they are unless Output says
 	// otherwise. Default: those of this process.
 	Stdout, Stderr *os.File
-	// Output has the guard process copy what commands write. Default: it does not, and they have
-	// Stdout and Stderr themselves.
+	// Output has the guard process copy what commands write. Default: commands have Stdout and
+	// Stderr themselves.
 	Output output.Config
 	// Logger takes what happens to the guard process itself. Default: none.
 	Logger *slog.Logger
 	// StopTimeout is the time between SIGTERM and SIGKILL; the end of the lease shortens it.
 	// Default: DefaultStopTimeout.
 	StopTimeout time.Duration
-	// LockFile is locked by the guard process, with flock(2), from its start until it and its
-	// commands are gone. Give the same file to all that must not run at the same time, and see
-	// LockID. The file holds a line for the next guard process, and is removed when this one ends
-	// well. It stays when the owner died and the goodbye has not made an end of everything: a
-	// successor is to see that it is the same file. CheckLockFile tells whether it can be used.
-	// Default: none.
+	// LockFile is locked, with flock(2), while commands may run: see LockID. Give the same file to
+	// all that must not run at the same time. It is never removed. Default: none.
 	LockFile string
-	// OwnLock says that LockFile is for this process alone: nobody will look for it, and it never
-	// stays.
-	OwnLock bool
 	// NoCgroups leaves cgroups alone. Without it each command gets a cgroup of its own where cgroup
-	// v2 lets this process have some: in a unit of systemd with Delegate=, in a container that may
-	// write to them.
+	// v2 lets this process have some.
 	NoCgroups bool
-	// Adopt says that this process starts no others but its guard process, and makes it the parent
-	// of all that a killed guard process leaves: that is killed then, whatever it has done to its
-	// environment. It does nothing while this process has children already, as one has that a shell
-	// with jobs became.
-	Adopt bool
 	// HideEnv names variables of this process that commands do not get, unless their Spec sets
 	// them. The guard process gets them. Default: none.
 	HideEnv []string
 	// Up is called by Run, with its context, each time that its guard process is ready: it takes
-	// commands, and has tried to lock its LockFile. It must not block. Default: nothing.
+	// commands, and has tried to lock LockFile. It must not block. Default: nothing.
 	Up func(context.Context)
-}
-
-// Validate reports a setting that cannot be.
-func (c Config) Validate() error {
-	if c.StopTimeout < 0 {
-		return fmt.Errorf("guard: stop timeout %v is negative; use 0 for the default of %v",
-			c.StopTimeout, DefaultStopTimeout)
-	}
-	if c.Argv != nil && len(c.Argv) == 0 {
-		return errors.New("guard: Argv is empty; leave it nil for the running program")
-	}
-	if err := c.Output.Validate(); err != nil {
-		return fmt.Errorf("guard: %w", err)
-	}
-	return nil
 }
 
 // Spec is one command to run.
 type Spec struct {
-	Name    string   // for errors and output; no two commands of one name run at once
-	Command string   // run by /bin/sh -c, whose process a simple command takes over
-	Env     []string // NAME=value, over the environment of this process without Config.HideEnv
-	Stdin   []byte   // the whole of standard input; none reads as empty
-	Session string   // whose Lease it relies on: under another one it does not start. Empty: any
-	NoWait  bool     // where no guard process is up it does not start, in place of waiting for one
-	// Signals are passed on to the command's first process, the shell unless it was told to exec
-	// another, while it runs and is not being stopped: not to its group, for few of its children
-	// expect them. May be nil.
+	Name    string // for errors and output; no two commands of one name run at once
+	Command string // run by /bin/sh -c
+	// Env is NAME=value, over the environment of this process without Config.HideEnv. Without
+	// cgroups a background process is known by it: let it differ between commands.
+	Env     []string
+	Stdin   []byte // the whole of standard input; none reads as empty
+	Session string // whose Lease it relies on: under another one it does not start. Empty: any
+	NoWait  bool   // where no guard process is up it does not start, in place of waiting for one
+	// Signals are passed on to the command's first process, while it runs and is not being
+	// stopped. May be nil.
 	Signals <-chan os.Signal
 	// Ended is called by Exec before it returns, when the command was started, with the time by the
 	// wall clock of this host at which nothing of it was left any more, and why it ended. That is
 	// earlier than the call if this process was frozen meanwhile. May be nil.
 	Ended func(at time.Time, why Reason)
 	// Stood is called by Exec before Ended, if the guard process stood still while the command ran,
-	// with the last such time by the wall clock of this host. So it is if this process stood still,
-	// and killed the guard process when it woke up because the lease was over and the command was
-	// not: with that time. May be nil.
+	// with the last such time by the wall clock of this host. May be nil.
 	Stood func(from, to time.Time)
 }
 
@@ -110,22 +81,20 @@ type Guard struct {
 	link    *link           // nil while no guard process is up
 	up      chan struct{}   // closed when link is set
 	names   map[string]bool // in use by an Exec
-	lease   *lease          // the newest; each command keeps the one that it began under
+	lease   *lease          // the newest; each command keeps the one of its epoch
 	session string          // whose it is
 	goodbye Goodbye
 	running bool     // Run is
-	bound   *os.File // see BindLock; nil: not bound
-	boundID string   // which file that is
-	cgroup  string   // of the guard process that is up
-	left    []*watch // dead guard processes of which something does not die
+	lock    *os.File // the lock file; this process holds the lock together with its guard process
+	lockID  string   // which file that is, once it is locked
 	stuck   error    // what Run returns, if that is of no use any more
-	lack    lack
-	waiting int // Execs that wait for a guard process that works
+	waiting int      // Execs that wait for a guard process
+	since   time.Time
 
 	stuckAfter time.Duration
 	kill       func(*os.Process) error // ends the guard process at once
 
-	above, unwritten atomic.Uint64 // lines of output
+	unwritten atomic.Uint64 // lines of output
 }
 
 // New returns a Guard that runs nothing until Run is called.
@@ -143,14 +112,13 @@ func New(cfg Config) *Guard {
 	if cfg.Stderr == nil {
 		cfg.Stderr = os.Stderr
 	}
-	return &Guard{cfg: cfg, up: make(chan struct{}), names: map[string]bool{},
-		lease: &lease{}, stuckAfter: stuckAfter, kill: (*os.Process).Kill}
+	return &Guard{cfg: cfg, up: make(chan struct{}), names: map[string]bool{}, lease: &lease{},
+		stuckAfter: stuckAfter, kill: (*os.Process).Kill}
 }
 
-// OutputLost counts the lines of commands' output that are missing, as the guard process has told:
-// up to 30 s late. above were dropped for [output.Config.Rate]; unwritten could not be written.
-// What a guard process had not copied that was killed is in neither.
-func (g *Guard) OutputLost() (above, unwritten uint64) { return g.above.Load(), g.unwritten.Load() }
+// OutputLost counts the lines of commands' output that could not be written, as the guard process
+// has told. What a guard process had not copied that was killed is not counted.
+func (g *Guard) OutputLost() uint64 { return g.unwritten.Load() }
 
 // Lease tells until when work may run, and how long before that it begins to stop. Call it at each
 // renewal, before the Exec that relies on it; it never blocks and the newest call wins. The zero
@@ -162,6 +130,7 @@ func (g *Guard) OutputLost() (above, unwritten uint64) { return g.above.Load(), 
 func (g *Guard) Lease(session string, until time.Time, margin time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	seq := g.lease.Seq + 1
 	if until.IsZero() {
 		g.lease.Gone = true
 	} else {
@@ -173,75 +142,27 @@ func (g *Guard) Lease(session string, until time.Time, margin time.Duration) {
 		}
 		*g.lease = next
 	}
+	g.lease.Seq = seq
 	if g.link != nil {
 		g.link.setLease(*g.lease)
 	}
 }
 
-// LockID names the very file that the guard process which is up now has locked, by device, inode
-// and owner: whatever another guard process that had locked this file had started is gone then, but
-// for what an Exec of this Guard still waits for; and no other one will get the lock before this
-// one ends. It says nothing of those that had locked another file, though it may have had the same
-// path. It is empty while no lock is held, while no guard process is up, and without a LockFile. A
-// lock that was not free at the start is taken within about 50 ms of becoming so.
+// LockID names the very file that is locked, by device, inode and owner. While it is, nothing runs
+// that another owner of this file had started. It is empty until the lock is held, and without a
+// LockFile. A lock that was not free at the start is taken within about 50 ms of becoming so.
+//
+// This process and its guard process hold the lock together, so that it outlives the death of
+// either. It is released when Run has ended without an error, or when both are gone.
 func (g *Guard) LockID() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.link == nil {
-		return ""
-	}
-	return g.link.holds()
+	return g.lockID
 }
 
-// BindLock returns a LockID for others to be told: that of the first call that found one. From then
-// on nothing is started any more unless the guard process holds this very lock: the next guard
-// process, should this one die, locks the same file, even if that has lost its name. So it is as
-// true of the time between two guard processes, and what is told then need not say less. It is
-// empty until a lock is held, and when the file cannot be found again. The end of Run with no error
-// ends it.
-func (g *Guard) BindLock() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.bound != nil {
-		return g.boundID
-	}
-	if g.link == nil || g.link.holds() == "" {
-		return ""
-	}
-	id := g.link.holds()
-	f, err := os.OpenFile(g.cfg.LockFile, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return ""
-	}
-	if fileID(f) != id {
-		f.Close()
-		return ""
-	}
-	g.bound, g.boundID = f, id
-	return id
-}
-
-// Cgroup is the directory of the cgroup that holds those of the commands, each in one of its own;
-// empty while no guard process is up, and where there is none.
-func (g *Guard) Cgroup() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.cgroup
-}
-
-// unbind is for the clean end of Run: nothing is left that the lock speaks for, and no guard
-// process is to work.
-func (g *Guard) unbind() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.bound != nil {
-		g.bound.Close()
-	}
-	g.bound, g.boundID, g.lack = nil, "", lack{}
-}
-
-// Exec runs a command and returns when nothing of it is left: neither its process, nor its group,
-// nor what left the group but could be traced to it. While no guard process is up it waits for one.
+// Exec runs a command and returns when nothing of it is left: neither its process, nor its group or
+// cgroup, nor what left the group and was adopted by the guard process. While no guard process is
+// up it waits for one.
 //
 // It returns nil when the command ended with exit code 0, unless it was stopped because of its
 // lease, and an *ExitError for every other end. When ctx ends the command gets SIGTERM, and SIGKILL
@@ -266,37 +187,43 @@ func (g *Guard) Exec(ctx context.Context, s Spec) error {
 	if err != nil {
 		return err
 	}
+	stop := ctx.Done()
 	for {
 		select {
 		case <-j.done:
+			if j.exit.Reason == NotStarted && ctx.Err() != nil {
+				return notStarted(ctx, s)
+			}
 			return j.over(s)
 		case sig := <-s.Signals:
 			if number, ok := sig.(syscall.Signal); ok {
-				j.link.signal(j, number)
+				j.link.controls.put(control{Kind: ctlSignal, ID: j.id, Signal: int(number)})
 			}
-		case <-ctx.Done():
-			j.link.stop(j)
-			<-j.done
-			return j.over(s)
+		case <-stop:
+			stop = nil
+			j.link.controls.put(control{Kind: ctlStop, ID: j.id})
 		}
 	}
 }
 
-// Kill kills all commands at once, and starts no more until the next guard process. It returns when
-// nothing of them is left, or after limit. A guard process that says nothing in that time, as a
-// frozen one, is killed itself: then it takes up to limit once more.
+func notStarted(ctx context.Context, s Spec) error {
+	return fmt.Errorf("guard: command %q: not started: %w", s.Name, context.Cause(ctx))
+}
+
+// Kill kills the guard process, and with it all commands; no other one is started. It returns when
+// nothing of them is left, or after limit. It is for a process that is about to end.
 func (g *Guard) Kill(limit time.Duration) {
 	g.mu.Lock()
 	l := g.link
+	g.stuck = fmt.Errorf("guard: %w: all commands were killed", ErrStuck)
 	g.mu.Unlock()
 	if l == nil {
 		return
 	}
-	l.ping()
-	l.killAll()
-	if !l.idleWithin(limit) && l.silent() {
-		l.destroy()
-		l.idleWithin(limit) // Run clears away what it left
+	l.destroy()
+	select {
+	case <-l.over: // Run clears away what it left
+	case <-time.After(limit):
 	}
 }
 
@@ -317,80 +244,50 @@ func (g *Guard) AwaitUp(ctx context.Context) error {
 func (g *Guard) submit(ctx context.Context, s Spec) (*job, error) {
 	for {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("guard: command %q: not started: %w", s.Name, context.Cause(ctx))
+			return nil, notStarted(ctx, s)
 		}
 		g.mu.Lock()
-		l, up, bound, under, session := g.link, g.up, g.boundID, g.lease, g.session
-		g.mu.Unlock()
-		if s.Session != "" && s.Session != session {
+		l, up := g.link, g.up
+		if s.Session != "" && s.Session != g.session || l != nil && !g.lease.held() {
+			g.mu.Unlock()
 			return nil, &ExitError{Name: s.Name, Code: -1, Reason: NotStarted, Err: ErrNoLease}
 		}
-		if l != nil && bound != "" && l.holds() != bound {
-			g.await(ctx, l.locked, l.unlinked)
-			continue
-		}
 		if l != nil {
-			g.mu.Lock()
-			j := l.start(command{
-				Kind:        cmdStart,
-				Name:        s.Name,
-				Argv:        []string{"/bin/sh", "-c", replacing(s.Command)},
-				Env:         s.Env,
-				HideEnv:     g.cfg.HideEnv,
-				Stdin:       s.Stdin,
-				StopTimeout: g.cfg.StopTimeout,
-			}, under)
-			g.mu.Unlock()
-			if j != nil {
+			if j := l.start(s, g.cfg.StopTimeout, g.lease); j != nil {
+				g.mu.Unlock()
 				return j, nil
 			}
-			// It is on its way down and Run is about to say so: a moment's wait, not a loop.
-			up = l.unlinked
-		} else if s.NoWait {
+			up = l.unlinked // it is on its way down, and Run is about to say so
+		}
+		g.mu.Unlock()
+		if l == nil && s.NoWait {
 			return nil, &ExitError{Name: s.Name, Code: -1, Reason: NotStarted, Err: ErrNotUp}
 		}
-		g.await(ctx, up, nil)
+		g.wait(1)
+		select {
+		case <-up:
+		case <-ctx.Done():
+		}
+		g.wait(-1)
 	}
 }
 
-// await waits for a guard process that works, or for that to be in vain.
-func (g *Guard) await(ctx context.Context, up, vain <-chan struct{}) {
-	count := func(n int) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.waiting += n
+// wait counts the Execs that wait for a guard process, and notes since when one does.
+func (g *Guard) wait(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waiting == 0 && g.link == nil {
+		g.since = time.Now()
 	}
-	count(1)
-	defer count(-1)
-	select {
-	case <-up:
-	case <-vain:
-	case <-ctx.Done():
-	}
+	g.waiting += n
 }
 
-// job is one command as its owner sees it.
-type job struct {
-	link  *link
-	id    uint64
-	name  string
-	began time.Time // when it was handed to the link
-	under *lease    // guarded by Guard.mu, but for its epoch
-	// until when it can be started, by the boot clock, as its lease was when it was queued
-	startBy int64
-	told    int64 // when the guard process was told to start it, likewise; guarded by link.mu
-	pid     int   // 0 until it has started; guarded by link.mu
-	// the guard process has killed it, and goes on doing so until it is gone; guarded by link.mu
-	killed bool
-	done   chan struct{}
-	exit   event // valid when done is closed
-	lost   error // the cause, when the guard process died; valid when done is closed
-}
-
-// mayRun tells whether the guard process has started it, or may have, and been frozen before it
-// could say so. What it was told too late to start, it refuses. Needs both locks.
-func (j *job) mayRun() bool {
-	return j.pid != 0 || j.told != 0 && j.told < max(j.startBy, j.under.startBy())
+// waitedTooLong tells whether a command has waited for stuckAfter for a guard process that works.
+// Somebody else may be able to run it.
+func (g *Guard) waitedTooLong() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting > 0 && g.link == nil && time.Since(g.since) > g.stuckAfter
 }
 
 // over tells when the command ended, and how.
@@ -409,24 +306,18 @@ func (j *job) over(s Spec) error {
 		}
 		s.Ended(at, why)
 	}
-	return j.result(s.Name)
-}
-
-func (j *job) result(name string) error {
 	e := j.exit
 	switch {
 	case j.lost != nil:
-		return &ExitError{Name: name, Code: -1, Reason: Lost, Err: j.lost}
+		return &ExitError{Name: s.Name, Code: -1, Reason: Lost, Err: j.lost}
 	case e.NoLease:
-		return &ExitError{Name: name, Code: -1, Reason: e.Reason, Err: ErrNoLease}
-	case e.Exhausted:
-		return &ExitError{Name: name, Code: -1, Reason: e.Reason,
-			Err: fmt.Errorf("%w: %s", ErrExhausted, e.Err)}
+		return &ExitError{Name: s.Name, Code: -1, Reason: e.Reason, Err: ErrNoLease}
 	case e.Err != "":
-		return &ExitError{Name: name, Code: -1, Reason: e.Reason, Err: errors.New(e.Err)}
+		return &ExitError{Name: s.Name, Code: -1, Reason: e.Reason, Err: errors.New(e.Err)}
 	case e.Code == 0 && e.Signal == 0 && e.Reason != LeaseEnded:
 		// that it stopped well does not make the lease's end its own
 		return nil
 	}
-	return &ExitError{Name: name, Code: e.Code, Signal: syscall.Signal(e.Signal), Reason: e.Reason}
+	return &ExitError{Name: s.Name, Code: e.Code, Signal: syscall.Signal(e.Signal),
+		Reason: e.Reason}
 }

@@ -214,12 +214,12 @@ func TestStopIsKillAfterTheStopTimeout(t *testing.T) {
 func TestNothingOfACommandOutlivesItsStop(t *testing.T) {
 	for name, trap := range map[string]string{"obedient": "", "stubborn": "trap \"\" TERM;"} {
 		t.Run(name, func(t *testing.T) {
-			confined(t, func(t *testing.T, cfg guard.Config) {
+			bothWays(t, func(t *testing.T, cfg guard.Config) {
 				cfg.StopTimeout = 200 * time.Millisecond
 				f := start(t, cfg)
 				ctx, cancel := context.WithCancel(t.Context())
-				ended := f.exec(ctx, guard.Spec{Name: "w", Command: lineage(f.path("pids"), trap)})
-				all := lineagePIDs(t, f.path("pids"))
+				ended := f.exec(ctx, guard.Spec{Name: "w", Command: family(f.path("pids"), trap)})
+				all := pids(t, f.path("pids"), familySize)
 				cancel()
 				within(t, "the end", ended)
 				wantGone(t, all...)
@@ -229,7 +229,7 @@ func TestNothingOfACommandOutlivesItsStop(t *testing.T) {
 }
 
 func TestWhatACommandLeavesBehindEndsWithIt(t *testing.T) {
-	confined(t, leftBehindEnds)
+	bothWays(t, leftBehindEnds)
 }
 
 func leftBehindEnds(t *testing.T, cfg guard.Config) {
@@ -250,13 +250,13 @@ while [ $(wc -l < ` + f.path("pids") + `) -lt 2 ]; do sleep 0.01; done; exit 5`}
 // The rest of each lease is for a busy machine.
 func TestALeaseThatEndsStopsTheWorkBeforeItsEnd(t *testing.T) {
 	t.Run("a stop timeout after its margin began", func(t *testing.T) {
-		confined(t, func(t *testing.T, cfg guard.Config) {
+		bothWays(t, func(t *testing.T, cfg guard.Config) {
 			cfg.StopTimeout = time.Second
 			leaseThatEndsStopsTheWork(t, cfg, 31*time.Second, 30*time.Second)
 		})
 	})
 	t.Run("when a quarter of its margin is left", func(t *testing.T) {
-		confined(t, func(t *testing.T, cfg guard.Config) {
+		bothWays(t, func(t *testing.T, cfg guard.Config) {
 			cfg.StopTimeout = time.Hour
 			leaseThatEndsStopsTheWork(t, cfg, 31*time.Second, 2*time.Minute)
 		})
@@ -265,9 +265,9 @@ func TestALeaseThatEndsStopsTheWorkBeforeItsEnd(t *testing.T) {
 
 func leaseThatEndsStopsTheWork(t *testing.T, cfg guard.Config, left, margin time.Duration) {
 	f := start(t, cfg)
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"),
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"),
 		"trap \"\" TERM;")})
-	all := lineagePIDs(t, f.path("pids"))
+	all := pids(t, f.path("pids"), familySize)
 	until := time.Now().Add(left)
 	f.g.Lease("s1", until, margin)
 	e := exitError(t, within(t, "the end", ended))
@@ -318,14 +318,14 @@ func TestAnEndWithTheLeaseIsNoEndByItselfWhateverTheExitCode(t *testing.T) {
 }
 
 func TestACleanEndLeavesNothing(t *testing.T) {
-	confined(t, cleanEndLeavesNothing)
+	bothWays(t, cleanEndLeavesNothing)
 }
 
 func cleanEndLeavesNothing(t *testing.T, cfg guard.Config) {
 	f := start(t, cfg)
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: lineage(f.path("pids"), "")})
-	all := lineagePIDs(t, f.path("pids"))
-	guardPID, cgroup := parent(t, all[0]), f.g.Cgroup()
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"), "")})
+	all := pids(t, f.path("pids"), familySize)
+	guardPID := parent(t, all[0])
 	if err := f.stop(); err != nil {
 		t.Errorf("Run: %v", err)
 	}
@@ -336,9 +336,6 @@ func cleanEndLeavesNothing(t *testing.T, cfg guard.Config) {
 		if s := state(pid); s != 0 {
 			t.Errorf("process %d is still there, state %c", pid, s)
 		}
-	}
-	if _, err := os.Lstat(cgroup); cgroup != "" && !os.IsNotExist(err) {
-		t.Errorf("the cgroup %s is left: %v", cgroup, err)
 	}
 }
 

@@ -12,11 +12,12 @@ const MinMargin = 200 * time.Millisecond
 // also counts while the host is suspended. The other one is the wall clock. The times are absolute,
 // because a message may lie in the pipe while its sender is frozen.
 type lease struct {
-	Boot   int64 // ns, by bootNanos
-	Wall   int64 // ns since 1970
+	Seq    uint64 // rises with each call of Guard.Lease; the highest counts
+	Epoch  uint64 // one for each session: no lease prolongs what began under another epoch
+	Boot   int64  // ns, by bootNanos
+	Wall   int64  // ns since 1970
 	Margin time.Duration
-	Epoch  uint64 // one for each session: a lease of another epoch is none for what runs under this
-	Gone   bool   // given up: no work may start or go on, what is being stopped keeps its deadline
+	Gone   bool // given up: no work may start or go on; what is being stopped keeps its deadline
 }
 
 // makeLease reads the boot clock before it looks at until, so that a process frozen between the
@@ -32,30 +33,27 @@ func makeLease(until time.Time, margin time.Duration) lease {
 
 // killLead is how long before the end SIGKILL is sent. The kernel needs some of that time, and this
 // host's clock may be slow by the rest: so it is a share of the margin.
-func (l lease) killLead() time.Duration { return l.Margin / 4 }
-
-// untilLate is the time until SIGKILL should have ended all work.
-func (l lease) untilLate() time.Duration { return l.untilKill() + l.killLead()/4 }
-
-// lookEvery is how often its owner looks for work that is late.
-func (l lease) lookEvery() time.Duration { return min(watchEvery, l.Margin/20) }
+func (l *lease) killLead() time.Duration { return l.Margin / 4 }
 
 // left is the time until the lease ends, by the clock that says less. Not defined for no lease.
-func (l lease) left() time.Duration {
+func (l *lease) left() time.Duration {
 	return time.Duration(min(l.Boot-bootNanos(), l.Wall-time.Now().UnixNano()))
 }
 
 // held reports whether work may run.
-func (l lease) held() bool { return l.Boot != 0 && !l.Gone && l.left() > l.Margin }
-
-// startBy is when held ends at the latest, by the boot clock.
-func (l lease) startBy() int64 { return l.Boot - int64(l.Margin) }
+func (l *lease) held() bool { return l.Boot != 0 && !l.Gone && l.left() > l.Margin }
 
 // untilStop is the time until work must begin to stop.
-func (l lease) untilStop() time.Duration { return l.left() - l.Margin }
+func (l *lease) untilStop() time.Duration { return l.left() - l.Margin }
 
 // untilKill is the time until SIGKILL is sent.
-func (l lease) untilKill() time.Duration { return l.left() - l.killLead() }
+func (l *lease) untilKill() time.Duration { return l.left() - l.killLead() }
+
+// untilLate is the time until SIGKILL should have ended all work.
+func (l *lease) untilLate() time.Duration { return l.untilKill() + l.killLead()/4 }
+
+// lookEvery is how often the owner looks for work that is late.
+func (l *lease) lookEvery() time.Duration { return min(watchEvery, l.Margin/20) }
 
 // leaseState is what the clocks say of a lease.
 type leaseState struct {
@@ -63,8 +61,8 @@ type leaseState struct {
 	untilStop, untilKill time.Duration
 }
 
-// leaseStates reads the clocks once for each lease that it is asked for. A thousand commands share
-// one lease, and reading the clocks costs more than the rest of a look at the commands.
+// leaseStates reads the clocks once for each lease that it is asked for: a thousand commands share
+// one.
 func leaseStates() func(*lease) leaseState {
 	known := map[*lease]leaseState{}
 	return func(l *lease) leaseState {

@@ -54,7 +54,7 @@ func TestKillComesAQuarterOfTheMarginBeforeTheEnd(t *testing.T) {
 		// of a ttl of ten minutes, in which clocks drift apart by more than half a second
 		time.Minute: 15 * time.Second,
 	} {
-		if got := (lease{Margin: margin}).killLead(); got != want {
+		if got := (&lease{Margin: margin}).killLead(); got != want {
 			t.Errorf("margin %v: %v, want %v", margin, got, want)
 		}
 	}

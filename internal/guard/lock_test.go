@@ -7,13 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/coordd/coordd/internal/guard"
 	"github.com/coordd/coordd/internal/testkit"
@@ -50,20 +47,15 @@ func lockOwner(t *testing.T, file, command string) *owner {
 
 func TestAFreeLockIsHeldOnceTheGuardIsUp(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
-	begun := time.Now()
 	f, up := locking(t, file)
-	if !within(t, "up", up) && time.Since(begun) < guard.SweepLimit {
+	if !within(t, "up", up) {
 		t.Error("not locked")
 	}
-	f.locked()
 	if err := f.stop(); err != nil {
 		t.Error(err)
 	}
 	if f.g.LockID() != "" {
-		t.Error("locked without a guard process")
-	}
-	if _, err := os.Lstat(file); !os.IsNotExist(err) {
-		t.Errorf("the lock file after a clean end: %v, want none", err)
+		t.Error("locked after a clean end")
 	}
 }
 
@@ -90,93 +82,6 @@ func TestALockIsNamedByItsFileAndNotByItsPath(t *testing.T) {
 	if got := second.g.LockID(); got != fileID(t, file) || got == id {
 		t.Errorf("the second holds %q, want %q and not %q", got, fileID(t, file), id)
 	}
-	if got := first.g.BindLock(); got != "" {
-		t.Errorf("bound to %q, which nobody can find any more", got)
-	}
-	if got := second.g.BindLock(); got != second.g.LockID() {
-		t.Errorf("bound to %q, want %q", got, second.g.LockID())
-	}
-}
-
-// Others have been told that nothing is left once they hold this lock.
-func TestABoundGuardStartsNothingUnderAnotherLock(t *testing.T) {
-	for _, removed := range []bool{false, true} {
-		t.Run(fmt.Sprintf("removed %v", removed), func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "lock")
-			f, ran := startMortal(t, guard.Config{LockFile: file})
-			g := f.g
-			id, other := killBound(t, f, ran, file)
-			// What is written meanwhile stays, perhaps for long: it must not say less than what was
-			// written before.
-			if got := g.BindLock(); got != id {
-				t.Errorf("between two guard processes it is bound to %q, want %q", got, id)
-			}
-
-			// Somebody is quicker than the next guard process.
-			must(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
-			if removed {
-				must(t, os.Remove(file))
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			ran = f.run(ctx)
-			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "true"})
-			select {
-			case err := <-ended:
-				t.Errorf("it ran without the lock: %v, with %q", err, g.LockID())
-			case <-time.After(300 * time.Millisecond):
-			}
-			if got := g.BindLock(); got != id || g.LockID() != "" {
-				t.Errorf(
-					"while another has the lock it is bound to %q and holds %q, want %q and none",
-					got, g.LockID(), id)
-			}
-			must(t, syscall.Flock(int(other.Fd()), syscall.LOCK_UN))
-			if err := within(t, "the end", ended); err != nil {
-				t.Error(err)
-			}
-			if got := g.BindLock(); got != id {
-				t.Errorf("it is bound to %q, want %q", got, id)
-			}
-			cancel()
-			if err := within(t, "the end of Run", ran); err != nil {
-				t.Error(err)
-			}
-			if _, err := os.Lstat(file); !os.IsNotExist(err) {
-				t.Errorf("the lock file after a clean end: %v, want none", err)
-			}
-		})
-	}
-}
-
-// killBound kills a guard process that has its lock for an owner that is bound to it, and returns
-// what it is bound to, and the lock's file, opened by another.
-func killBound(t *testing.T, f *fixture, ran <-chan error, file string) (id string, other *os.File) {
-	t.Helper()
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
-		"; exec sleep 1000"})
-	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
-	testkit.Eventually(t, "the lock", func() bool { id = f.g.BindLock(); return id != "" })
-	other, err := os.OpenFile(file, os.O_RDWR, 0)
-	must(t, err)
-	t.Cleanup(func() { _ = other.Close() })
-	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
-	within(t, "the end", ended)
-	within(t, "the end of Run", ran)
-	return id, other
-}
-
-func TestABoundGuardThatCannotHaveItsLockEndsItsRun(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "lock")
-	f, ran := startMortal(t, guard.Config{LockFile: file})
-	_, other := killBound(t, f, ran, file)
-	f.g.StuckAfter(300 * time.Millisecond) // while Run does not run
-	must(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
-	again := f.run(t.Context())
-	f.exec(t.Context(), guard.Spec{Name: "waits", Command: "true"})
-	if err := within(t, "the end of the next Run", again); !errors.Is(err, guard.ErrStuck) {
-		t.Errorf("got %v, want %v", err, guard.ErrStuck)
-	}
 }
 
 func TestWithoutALockFileNothingIsLocked(t *testing.T) {
@@ -201,47 +106,6 @@ func TestTheLockIsHadWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	must(t, o.cmd.Process.Kill())
 	f.locked()
 	wantGone(t, pid)
-}
-
-func TestALockThatIsHadLateIsAfterTheLeftoversAreGone(t *testing.T) {
-	file, out := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "pids")
-	o := lockOwner(t, file, family(out, ""))
-	all := pids(t, out, 3)
-	guardPID := parent(t, all[0])
-	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-		must(t, syscall.Kill(pid, syscall.SIGSTOP))
-	}
-	f, up := locking(t, file)
-	if within(t, "up", up) {
-		t.Error("locked at once")
-	}
-	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-		must(t, syscall.Kill(pid, syscall.SIGKILL))
-	}
-	f.locked()
-	wantGone(t, all...)
-}
-
-// Nobody else could end what it had started: it would run beyond its lease beside the next one's.
-func TestAFrozenGuardOfADeadOwnerDoesNotKeepTheLock(t *testing.T) {
-	file, out := filepath.Join(t.TempDir(), "lock"), filepath.Join(t.TempDir(), "pids")
-	o := lockOwner(t, file, family(out, "trap \"\" TERM;"))
-	all := pids(t, out, 3)
-	// the owner would end a frozen guard process itself
-	for _, pid := range []int{o.cmd.Process.Pid, parent(t, all[0])} {
-		must(t, syscall.Kill(pid, syscall.SIGSTOP))
-	}
-	f, up := locking(t, file)
-	if within(t, "up", up) {
-		t.Error("locked while its owner lives")
-	}
-	time.Sleep(10 * 50 * time.Millisecond) // the next guard process looks again every 50 ms
-	if !running(all[0]) || f.g.LockID() != "" {
-		t.Error("the lock was taken from a guard process whose owner lives")
-	}
-	must(t, o.cmd.Process.Kill())
-	f.locked()
-	wantGone(t, all...)
 }
 
 func TestTheLockStaysWithTheFirstAndPassesOnAtItsEnd(t *testing.T) {
@@ -272,24 +136,6 @@ func TestTheLockStaysWithTheFirstAndPassesOnAtItsEnd(t *testing.T) {
 		t.Error(err)
 	}
 	second.locked()
-}
-
-func TestAKilledGuardLosesTheLock(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "lock")
-	f, ran := startMortal(t, guard.Config{LockFile: file})
-	g := f.g
-	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
-		"; exec sleep 1000"})
-	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
-	f.locked()
-	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
-	within(t, "the end", ended)
-	within(t, "the end of Run", ran)
-	if g.LockID() != "" {
-		t.Error("locked without a guard process")
-	}
-	next, _ := locking(t, file)
-	next.locked()
 }
 
 func TestCommandsDoNotInheritTheLock(t *testing.T) {
@@ -338,47 +184,38 @@ func TestALockFileThatOthersCouldHoldIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnUnusableLockFileIsNotLockedAndWorkRuns(t *testing.T) {
-	up := make(chan bool, 1)
-	f := start(t, guard.Config{LockFile: filepath.Join(t.TempDir(), "none", "lock"),
-		Up: func(context.Context) { up <- true }})
-	within(t, "up", up)
-	if f.g.LockID() != "" {
-		t.Error("locked")
+// Others have been told that nothing is left once they hold it.
+func TestALockOutlivesItsGuardProcessAndItsName(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	f, ran := startMortal(t, guard.Config{LockFile: file})
+	ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: "echo $$ >> " + f.path("pids") +
+		"; exec sleep 1000"})
+	guardPID := parent(t, pids(t, f.path("pids"), 1)[0])
+	f.locked()
+	id := fileID(t, file)
+	other, err := os.OpenFile(file, os.O_RDWR, 0)
+	must(t, err)
+	defer other.Close()
+	must(t, os.Remove(file))
+	must(t, syscall.Kill(guardPID, syscall.SIGKILL))
+	within(t, "the end", ended)
+	within(t, "the end of Run", ran)
+	held := func() bool {
+		return errors.Is(syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB),
+			syscall.EWOULDBLOCK)
 	}
-	if err := f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}); err != nil {
-		t.Error(err)
+	if f.g.LockID() != id || !held() {
+		t.Errorf("between two guard processes: %q (held %v), want %q", f.g.LockID(), held(), id)
 	}
-}
-
-// onAFullDisk is CheckLockFile where no file can grow.
-func onAFullDisk(path string) error {
-	signal.Ignore(syscall.SIGXFSZ)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err != nil {
-		return err
+	ctx, cancel := context.WithCancel(t.Context())
+	ran = f.run(ctx)
+	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "true"}))
+	if f.g.LockID() != id || !held() {
+		t.Errorf("with the next: %q (held %v), want %q", f.g.LockID(), held(), id)
 	}
-	return guard.CheckLockFile(path)
-}
-
-// Nobody could tell later what the guard process of such a lock has left.
-func TestALockFileOnAFullDiskIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	check := func() string {
-		t.Helper()
-		cmd := exec.Command("/proc/self/exe", path)
-		cmd.Env = append(os.Environ(), modeEnv+"=full")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	if said := check(); !strings.Contains(said, "room") {
-		t.Errorf("%s: want an error that says what to do", said)
-	}
-	// One that is there has its room.
-	must(t, guard.CheckLockFile(path))
-	if said := check(); said != "<nil>" {
-		t.Error(said)
+	cancel()
+	must(t, within(t, "the end of Run", ran))
+	if held() {
+		t.Error("it is held after a clean end")
 	}
 }

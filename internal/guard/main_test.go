@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -30,18 +29,8 @@ const modeEnv = "GUARD_TEST_MODE"
 // lockEnv is the lock file of an owner to be killed.
 const lockEnv = "GUARD_TEST_LOCK"
 
-// noCgroupsEnv and adoptEnv are such an owner's Config.NoCgroups and Config.Adopt.
-const (
-	noCgroupsEnv = "GUARD_TEST_NO_CGROUPS"
-	adoptEnv     = "GUARD_TEST_ADOPT"
-	foreignEnv   = "GUARD_TEST_FOREIGN" // a file for the process id of a child that it has already
-)
-
-// childlessEnv has a process be on a kernel that lists no children.
-const childlessEnv = "GUARD_TEST_NO_CHILDREN"
-
-// tokenEnv names a process to whom it is hidden.
-const tokenEnv = "GUARD_TEST_TOKEN"
+// noCgroupsEnv is such an owner's Config.NoCgroups.
+const noCgroupsEnv = "GUARD_TEST_NO_CGROUPS"
 
 // outputEnv has such an owner's output prefixed.
 const outputEnv = "GUARD_TEST_OUTPUT"
@@ -49,19 +38,7 @@ const outputEnv = "GUARD_TEST_OUTPUT"
 // goodbyeEnv is what an owner to be killed wants said: FILE, and what is asked of say.
 const goodbyeEnv = "GUARD_TEST_GOODBYE"
 
-// init is where the main goroutine has the process's first thread: "headless" ends that one, and
-// lives on without it.
-func init() {
-	if os.Getenv(modeEnv) == "headless" {
-		go func() { time.Sleep(time.Hour) }()
-		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
-	}
-}
-
 func TestMain(m *testing.M) {
-	if os.Getenv(childlessEnv) != "" {
-		guard.ListNoChildren()
-	}
 	if len(os.Args) == 2 && os.Args[1] == "guard" {
 		os.Exit(guard.Main(say))
 	}
@@ -69,27 +46,8 @@ func TestMain(m *testing.M) {
 	case "owner":
 		ownerMain()
 		return
-	case "told":
-		toldMain()
-		return
 	case "check":
 		fmt.Println(guard.CheckHost())
-		return
-	case "full":
-		fmt.Println(onAFullDisk(os.Args[1]))
-		return
-	case "another's":
-		pid, _ := strconv.Atoi(os.Args[1])
-		fmt.Println(guard.ThreadsAreHidden(pid))
-		return
-	case "unreadable":
-		unreadable()
-	case "hidden":
-		fmt.Println(guard.HiddenIsDead(os.Getenv(tokenEnv)))
-		return
-	case "hides":
-		uid, _ := strconv.Atoi(os.Args[2])
-		fmt.Println(guard.Hides(os.Args[1], uid))
 		return
 	}
 	// The race detector's runtime sleeps a second at the end of every process, guards included.
@@ -102,21 +60,13 @@ func TestMain(m *testing.M) {
 // ownerMain is a coordd in small: it runs the command in its arguments under ownerLease, renewed,
 // and prints how it ended.
 func ownerMain() {
-	cfg := guard.Config{
-		StopTimeout: time.Second, LockFile: os.Getenv(lockEnv),
-		NoCgroups: os.Getenv(noCgroupsEnv) != "", Adopt: os.Getenv(adoptEnv) != "",
-	}
+	cfg := guard.Config{StopTimeout: time.Second, LockFile: os.Getenv(lockEnv),
+		NoCgroups: os.Getenv(noCgroupsEnv) != ""}
 	if os.Getenv(outputEnv) != "" {
 		cfg.Output.To = output.Prefix
 	}
 	g := guard.New(cfg)
 	ctx := context.Background()
-	if file := os.Getenv(foreignEnv); file != "" {
-		if err := exec.Command("sh", "-c", "echo $$ >> "+file+
-			"; exec sleep 1000").Start(); err != nil {
-			panic(err)
-		}
-	}
 	go func() { _ = g.Run(ctx) }()
 	if words := os.Getenv(goodbyeEnv); words != "" {
 		wait, _ := time.ParseDuration(os.Getenv(goodbyeEnv + "_WAIT"))
@@ -142,8 +92,8 @@ const ownerLease, ownerMargin = 50 * time.Second, 45 * time.Second
 
 // say is the guard process's part of a goodbye. The words are a file to write to, and then, for
 // "running", one with process ids: it says which of those run. For "hang" it says that it has
-// begun, and returns when it has to. For "unheard" it is in vain.
-func say(ctx context.Context, words []byte) (forgotten bool) {
+// begun, and returns when it has to.
+func say(ctx context.Context, words []byte) {
 	file, rest, _ := strings.Cut(string(words), " ")
 	how, of, _ := strings.Cut(rest, " ")
 	text := "said"
@@ -161,7 +111,6 @@ func say(ctx context.Context, words []byte) (forgotten bool) {
 		text = "cut short"
 	}
 	_ = os.WriteFile(file, []byte(text), 0o600)
-	return how != "unheard"
 }
 
 // fixture is a guard that runs, with a lease that lasts.
@@ -187,7 +136,9 @@ func start(t *testing.T, cfg guard.Config) *fixture {
 func startMortal(t *testing.T, cfg guard.Config) (f *fixture, ran <-chan error) {
 	t.Helper()
 	f = &fixture{t: t, g: guard.New(cfg), dir: t.TempDir()}
-	return f, f.run(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	f.stop = sync.OnceValue(func() error { cancel(); return nil })
+	return f, f.run(ctx)
 }
 
 func (f *fixture) run(ctx context.Context) <-chan error {
@@ -222,10 +173,17 @@ func (f *fixture) exec(ctx context.Context, s guard.Spec) <-chan error {
 	return ended
 }
 
-// confined runs a test with a cgroup for each command, where this machine has them, and without.
-func confined(t *testing.T, test func(t *testing.T, cfg guard.Config)) {
-	t.Run("with cgroups", func(t *testing.T) { needCgroups(t); test(t, guard.Config{}) })
-	t.Run("without", func(t *testing.T) {
+// bothWays runs a test with a cgroup for each command and with process groups. Where this machine
+// has cgroups to write to and the guard process does not use them, it fails.
+func bothWays(t *testing.T, test func(t *testing.T, cfg guard.Config)) {
+	t.Run("cgroups", func(t *testing.T) {
+		if err := cgroupsHere(); err != nil {
+			t.Logf("this machine offers none: %v", err)
+			return
+		}
+		test(t, guard.Config{})
+	})
+	t.Run("process groups", func(t *testing.T) {
 		t.Setenv(noCgroupsEnv, "1")
 		test(t, guard.Config{NoCgroups: true})
 	})
@@ -259,8 +217,8 @@ func pids(t *testing.T, file string, n int) []int {
 		return len(got) >= n
 	})
 	for _, pid := range got {
-		if p, err := os.FindProcess(pid); err == nil {
-			t.Cleanup(func() { _ = p.Kill(); _ = p.Release() })
+		if group, err := syscall.Getpgid(pid); err == nil && group != syscall.Getpgrp() {
+			t.Cleanup(func() { _ = syscall.Kill(-group, syscall.SIGKILL) })
 		}
 	}
 	return got
@@ -304,27 +262,19 @@ func exitError(t *testing.T, err error) *guard.ExitError {
 	return e
 }
 
-// family is a shell with a child in its group and one in a session of its own; all of them leave
-// their process id in file, the shell first, and ignore what trap says.
+// family is a shell with three children: one in its group, one in a session of its own, and one
+// that has cleared its environment as well. All of them leave their process id in file, the shell
+// first, and ignore what trap says.
 func family(file, trap string) string {
 	return trap + `
 echo $$ >> ` + file + `
 sh -c 'echo $$ >> ` + file + `; sleep 1000; :' &
 setsid sh -c 'echo $$ >> ` + file + `; sleep 1001; :' &
+env -i PATH="$PATH" setsid sh -c '` + trap + `echo $$ >> ` + file + `; sleep 1002; :' &
 wait`
 }
 
-// lineage is a family of four: one more has a session of its own and no environment to know it by.
-func lineage(file, trap string) string {
-	return `env -i PATH="$PATH" setsid sh -c '` + trap + `echo $$ >> ` + file +
-		`.unmarked; sleep 1002; :' &
-` + family(file, trap)
-}
-
-// lineagePIDs waits for all of a lineage; the first is the shell.
-func lineagePIDs(t *testing.T, file string) []int {
-	t.Helper()
-	return append(pids(t, file, 3), pids(t, file+".unmarked", 1)...)
-}
+// familySize is how many process ids a family leaves.
+const familySize = 4
 
 var must = testkit.Must

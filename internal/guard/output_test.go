@@ -109,7 +109,7 @@ func TestWhatManyCommandsWroteLastIsNotLost(t *testing.T) {
 }
 
 func TestABlockedOutputHoldsUpNoEnd(t *testing.T) {
-	confined(t, func(t *testing.T, cfg guard.Config) {
+	bothWays(t, func(t *testing.T, cfg guard.Config) {
 		_, w := stuck(t)
 		cfg.Stdout, cfg.Stderr = w, w
 		cfg.Output, cfg.StopTimeout = output.Config{To: output.Prefix}, time.Second
@@ -183,26 +183,6 @@ func TestAForeignHolderOfThePipeKeepsNoItem(t *testing.T) {
 	}
 }
 
-func TestAFloodIsLimitedAndNotHeldUp(t *testing.T) {
-	f, out := copying(t, output.Config{Rate: 10})
-	if err := f.Exec(t.Context(), guard.Spec{Name: "w1",
-		Command: "yes | head -n 1000000"}); err != nil {
-		t.Fatal(err)
-	}
-	must(t, f.stop())
-	got := text(t, out)
-	passed, dropped := strings.Count(got, "w1 out | y\n"), 0
-	for line := range strings.Lines(got) {
-		var n int
-		if _, err := fmt.Sscanf(line, "w1 out | coordd: %d lines dropped", &n); err == nil {
-			dropped += n
-		}
-	}
-	if passed < 10*output.BurstSeconds || passed+dropped != 1_000_000 {
-		t.Errorf("%d lines passed and %d were dropped, of 1000000", passed, dropped)
-	}
-}
-
 func TestTheOwnerHearsOfLostOutput(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	must(t, err)
@@ -223,27 +203,8 @@ func TestTheOwnerHearsOfLostOutput(t *testing.T) {
 	if err := f.stop(); err != nil { // what is left is told at the end
 		t.Error(err)
 	}
-	if above, unwritten := f.g.OutputLost(); above != 0 || unwritten != 2 {
-		t.Errorf("%d lines above the rate and %d not written, want 0 and 2", above, unwritten)
-	}
-}
-
-func TestTheOwnerHearsOfOutputAboveTheRate(t *testing.T) {
-	var log testkit.Output
-	f := start(t, guard.Config{Output: output.Config{To: output.File, Dir: t.TempDir(), Rate: 1},
-		Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err := f.Exec(t.Context(), guard.Spec{Name: "w1", Command: "seq 100000"}); err != nil {
-		t.Error(err)
-	}
-	testkit.Eventually(t, "a count", func() bool { n, _ := f.g.OutputLost(); return n > 0 })
-	if err := f.stop(); err != nil {
-		t.Error(err)
-	}
-	above, unwritten := f.g.OutputLost()
-	if above < 99_000 || above > 100_000-output.BurstSeconds || unwritten != 0 ||
-		strings.Contains(log.String(), "output-lost") {
-		t.Errorf("%d lines above the rate and %d not written, want nearly 100000 and 0; %s", above,
-			unwritten, &log)
+	if n := f.g.OutputLost(); n != 2 {
+		t.Errorf("%d lines not written, want 2", n)
 	}
 }
 

@@ -5,11 +5,17 @@ package guard
 import (
 	"cmp"
 	"context"
+	"encoding/gob"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // processName differs from the owner's name, so that `pkill -9 coordd`, `pkill -9 -f coordd` and
@@ -17,137 +23,176 @@ import (
 const processName = "coord-guard"
 
 const (
-	// watchEvery is the period at which the owner looks after its guard.
+	// watchEvery is the period at which the owner looks after its guard process.
 	watchEvery = 50 * time.Millisecond
-	// pingEvery, silentAfter and startWithin count these periods and not time: an owner that was
-	// frozen itself must not take its guard for silent.
-	pingEvery   = 20
-	silentAfter = 200
-	// startWithin is for a guard process that has not said hello. It runs nothing yet. On a host so
-	// busy that it takes longer than silentAfter to start, the next one would take as long. Where a
-	// command waits for it, that is to wait for stuckAfter only.
-	startWithin = 1200
-	// stopSlack is what the guard gets beyond the stop timeout to end when told to.
+	// silentAfter and stuckAfter count time in which the owner ran: one that was frozen itself must
+	// not take its guard process for silent.
+	silentAfter = 10 * time.Second
+	// stuckAfter is how long a guard process may take to start, what it left to die, and a command
+	// may wait for one that works: as long as an actor of a member may hang.
+	stuckAfter = 45 * time.Second
+	// stopSlack is what the guard process gets beyond the stop timeout to end when told to.
 	stopSlack = 3 * time.Second
-	// diesWithin is how long the end of a guard process that was killed is waited for, before what
-	// it has started is killed beside it.
-	diesWithin = 20 * time.Millisecond
 )
 
 // Run keeps one guard process up until ctx ends, and then returns nil when it and every command are
 // gone. When the guard process dies or stops answering, Run kills what it left, ends the running
-// Execs with ErrLost, and returns an error that wraps ErrLost: call it again. An Exec whose
-// processes do not die ends during a later Run, when they are gone. An error that wraps ErrStuck
-// says that it is of no use to call Run again. It leaves no goroutine, but one that waits for a
-// guard process which SIGKILL does not end. One Run at a time.
-func (g *Guard) Run(ctx context.Context) error {
-	if err := g.cfg.Validate(); err != nil {
-		return err
-	}
-	if err := CheckHost(); err != nil {
-		return err
-	}
+// Execs with ErrLost, and returns an error that wraps ErrLost: call it again. An error that wraps
+// ErrStuck says that it is of no use to call Run again. One Run at a time. This process must start
+// no others meanwhile: Run takes what becomes its child for the dead guard process's.
+func (g *Guard) Run(ctx context.Context) (err error) {
 	g.mu.Lock()
-	busy, stuck := g.running, g.stuck
+	if g.stuck != nil || g.running {
+		defer g.mu.Unlock()
+		return cmp.Or(g.stuck, errors.New("guard: Run is running already; one at a time"))
+	}
 	g.running = true
+	if g.cfg.LockFile != "" && g.lock == nil {
+		g.lock, err = openLock(g.cfg.LockFile)
+	}
 	g.mu.Unlock()
-	if busy {
-		return errors.New("guard: Run is running already; one at a time")
+	if err == nil {
+		err = g.once(ctx)
 	}
-	defer func() {
-		g.mu.Lock()
-		g.running = false
-		g.mu.Unlock()
-	}()
+	tooLong := g.waitedTooLong()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running = false
+	switch {
+	case err == nil: // nothing is left that the lock speaks for
+		g.lock.Close()
+		g.lock, g.lockID = nil, ""
+	case tooLong || errors.Is(err, ErrStuck):
+		g.stuck = fmt.Errorf("guard: %w: %w", ErrStuck, err)
+		return g.stuck
+	default:
+		err = fmt.Errorf("guard: %w", err)
+	}
+	return err
+}
 
-	if stuck != nil {
-		return stuck
+// once is the life of one guard process.
+func (g *Guard) once(ctx context.Context) error {
+	w := &watch{g: g, exited: make(chan struct{})}
+	if err := w.start(); err != nil {
+		return fmt.Errorf("start the guard process: %w", err)
 	}
-	g.lacks(true)
-	adopt := g.cfg.Adopt && (childless() || g.hasAdopted())
-	if adopt {
-		if err := adoptOrphans(); err != nil {
-			return fmt.Errorf("guard: become subreaper: %w", err)
-		}
-	}
-	cmd, l, err := g.spawn()
-	if err != nil {
-		return g.unstarted(fmt.Errorf("start the guard process: %w", err))
-	}
-	exited := make(chan struct{})
-	stopWriter := make(chan struct{})
+	l := w.l
+	stopWriters := make(chan struct{})
 	var helpers sync.WaitGroup
-	helpers.Go(func() { l.write(stopWriter) })
+	helpers.Go(func() { l.controls.send(gob.NewEncoder(l.in), stopWriters) })
+	helpers.Go(func() {
+		enc := gob.NewEncoder(l.both)
+		if enc.Encode(settings{HideEnv: g.cfg.HideEnv, Output: g.cfg.Output,
+			NoCgroups: g.cfg.NoCgroups, LockFile: g.cfg.LockFile}) == nil {
+			l.queue.send(enc, stopWriters)
+		}
+	})
 	helpers.Go(l.read)
-	go func() { defer close(exited); _ = cmd.Wait() }() // its state is read below
+	go func() { defer close(w.exited); _ = w.cmd.Wait() }()
 
-	w := &watch{g: g, l: l, cmd: cmd, exited: exited, adopt: adopt}
-	stopChase := g.beginChase(cmd.Process.Pid)
 	cause := w.until(ctx)
-	stopChase()
-
-	// The guard process runs nothing from here on. What it said last is still in the pipe. Where it
-	// is gone nobody holds its other end, and should the impossible happen, this must not hang.
-	g.unpublish(l)
+	// The guard process runs nothing from here on. What it said last is still in the pipe.
+	l.close()
+	g.mu.Lock()
+	if g.link == l {
+		g.link, g.up, g.since = nil, make(chan struct{}), time.Now()
+	}
+	g.mu.Unlock()
+	close(l.unlinked)
+	close(stopWriters)
 	last := stopSlack
-	if !w.gone() {
-		_, _ = w.round(0) // at once, for the lease: clearAway looks what has come of it
+	if cause != nil { // it may hang
 		last = watchEvery
 	}
-	_ = l.events.SetReadDeadline(time.Now().Add(last))
-	close(stopWriter)
+	_ = l.both.SetDeadline(time.Now().Add(last))
 	_ = l.in.Close()
 	helpers.Wait()
-	_ = l.events.Close()
-	w.tellLosses()
-	w.cause = cause
-	if err := w.clearAway(); err != nil {
-		return g.give(err)
+	_ = l.both.Close()
+	for len(l.news) > 0 {
+		w.hear(<-l.news)
 	}
-	if cause == nil {
-		g.awaitLeft()
-		g.unbind()
+	if cause == nil { // the guard process has seen to it that nothing is left
+		l.fail(nil, stand{})
 		return nil
 	}
-	return g.unstarted(fmt.Errorf("%w: %w", ErrLost, cause))
+	if err := w.clearAway(); err != nil {
+		return err
+	}
+	if time.Since(w.stood.to) > standLimit {
+		w.stood = stand{}
+	}
+	l.fail(cause, w.stood)
+	return fmt.Errorf("%w: %w", ErrLost, cause)
 }
 
-func (g *Guard) publish(l *link, cgroup string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.lease.Boot != 0 {
-		l.setLease(*g.lease)
+// start starts the process, in a session of its own: the terminal's signals are for the owner.
+func (w *watch) start() error {
+	cfg := &w.g.cfg
+	argv := cfg.Argv
+	if argv == nil {
+		exe, err := selfExe()
+		if err != nil {
+			return err
+		}
+		argv = []string{exe, "guard"}
 	}
-	if g.goodbye.Words != nil {
-		l.setGoodbye(g.goodbye)
+	if err := cmp.Or(CheckHost(), becomeSubreaper()); err != nil {
+		return err
 	}
-	g.link, g.cgroup = l, cgroup
-	close(g.up)
+	var err error
+	if w.foreign, err = children(); err != nil {
+		return err
+	}
+	w.cmd = exec.Command(argv[0], argv[1:]...)
+	if cfg.Argv == nil {
+		w.cmd.Args[0] = processName
+	}
+	in, err := w.cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return errors.Join(err, in.Close())
+	}
+	defer theirs.Close()
+	w.cmd.Stdout, w.cmd.Stderr = cfg.Stdout, cfg.Stderr
+	w.cmd.ExtraFiles = []*os.File{theirs} // socketFD
+	if w.g.lock != nil {
+		w.cmd.ExtraFiles = append(w.cmd.ExtraFiles, w.g.lock) // lockFD
+	}
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := w.cmd.Start(); err != nil {
+		return errors.Join(err, in.Close(), ours.Close())
+	}
+	w.l = newLink(in, ours, func() { _ = w.g.kill(w.cmd.Process) })
+	return nil
 }
 
-func (g *Guard) unpublish(l *link) {
-	l.refuse()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.link == l {
-		g.link, g.cgroup = nil, ""
-		g.up = make(chan struct{})
+// socketPair is for starts one way and events the other way.
+func socketPair() (ours, theirs *os.File, err error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	close(l.unlinked)
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+	}
+	err = unix.SetNonblock(fds[0], true)
+	return os.NewFile(uintptr(fds[0]), "guard"), os.NewFile(uintptr(fds[1]), "guard"), err
 }
 
-// overdue reports whether commands run that the guard has not killed although the time is over by
-// which it must have, with a quarter of what was left for that to take effect gone as well; and
-// when to look again. One that was killed and does not die is no fault of the guard's: it goes on
-// with it, and another one could do no more.
+// overdue reports whether commands run that the guard process has not killed although the time is
+// over by which it must have, with a quarter of what was left for that to take effect gone as well;
+// and when to look again.
 func (g *Guard) overdue(l *link) (late bool, again time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	again = watchEvery
 	for lease := range l.unkilled() {
-		if lease.Boot == 0 {
-			continue
-		}
 		next := lease.untilLate() + time.Millisecond
 		if next <= 0 {
 			late, next = true, lease.lookEvery()
@@ -157,269 +202,207 @@ func (g *Guard) overdue(l *link) (late bool, again time.Duration) {
 	return late, again
 }
 
-// awaitsLock tells whether nothing may start because the guard process does not hold the lock that
-// others were told of.
-func (g *Guard) awaitsLock(l *link) bool {
-	g.mu.Lock()
-	bound := g.boundID
-	g.mu.Unlock()
-	return bound != "" && l.holds() != bound
-}
-
 // watch is one guard process seen by Run.
 type watch struct {
-	g      *Guard
-	l      *link
-	cmd    *exec.Cmd
-	exited <-chan struct{}
-	hangs  bool // it was killed, and has not been seen to be gone
-	token  string
-	cgroup string // directory of its cgroup; empty: none
-	adopt  bool   // all children of this process are of the guard process's making
+	g       *Guard
+	l       *link
+	cmd     *exec.Cmd
+	exited  chan struct{}
+	up      bool
+	cgroup  string // of its commands; empty: none
+	foreign []int  // children that this process had before
 
-	limited bool // all that it starts has its limit: see limitOf
-
-	unanswered, late int
-
-	lockErr string // why it did not have its lock when it started; empty: another one held it
-
-	cause error // why the guard process is gone, once it is; nil: it was told to end
-	all   census
-
-	looked time.Time // when this process looked last
-	stood  stand     // when this process stood still
-	// both is when the guard process did so as well and can not say it; zero: it can, or did not
-	both stand
-
-	left map[uint64]bool // the commands of which the last round of chase met something
+	looked time.Time     // when this process looked last
+	stood  stand         // when this process stood still
+	silent time.Duration // for how long the guard process has been
+	late   int           // looks in a row
 }
 
-// until returns when the guard process is gone, or was killed and does not die: nil when that was
-// because ctx ended, else why.
+// until returns nil when the guard process has ended because ctx did, and else why it has ended or
+// was killed.
 func (w *watch) until(ctx context.Context) error {
 	log := w.g.cfg.Logger
 	w.looked = time.Now()
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	work, due := time.NewTimer(watchEvery), time.Now().Add(watchEvery)
-	defer work.Stop()
+	pause := watchEvery
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	stop, stopping := ctx.Done(), false
-	var killAt, hangs <-chan time.Time
-	killed := w.l.destroyed
-	var cause error
-	var waiting time.Time // since when it has tried to get its lock
-	n := 0
+	var killAt <-chan time.Time
 	for {
 		select {
 		case <-w.exited:
-			w.learnToken()
-			if stopping {
+			if stopping && w.cmd.ProcessState.Success() {
 				return nil
 			}
-			if cause == nil {
-				cause = errors.New(w.cmd.ProcessState.String())
-			}
-			log.Error("guard-died", "pid", w.cmd.Process.Pid, "cause", cause)
-			return cause
-		case <-killed:
-			killed, hangs = nil, time.After(diesWithin)
-		case <-hangs:
-			// It runs nothing of its own any more: the kernel is about to end it, which may take as
-			// long as a disk does, or as it is kept frozen by its cgroup.
-			w.hangs = true
-			w.learnToken()
-			if stopping {
-				return nil
-			}
-			cause = cmp.Or(cause, errKilled)
-			log.Error("guard-killed", "pid", w.cmd.Process.Pid, "cause", cause)
-			return cause
+			err := errors.New(w.cmd.ProcessState.String())
+			log.Error("guard-died", "pid", w.cmd.Process.Pid, "cause", err)
+			return err
 		case e := <-w.l.news:
-			if e.Swept > 0 {
-				log.Warn("leftovers-killed", "processes", e.Swept)
+			w.hear(e)
+			if e.Kind == evHello && !stopping {
+				w.publish(ctx)
 			}
-			if e.Evicted != 0 {
-				log.Warn("frozen-guard-killed", "pid", e.Evicted, "why",
-					"its coordd is dead, and it stopped nothing")
-			}
-			if e.Kind == evLocked {
-				log.Info("commands-of-predecessor-gone", "waited",
-					time.Since(waiting).Round(time.Millisecond).String())
-				continue
-			}
-			w.hello(e)
-			if e.Protocol != protocol {
-				cause = fmt.Errorf("it speaks version %d and this is version %d: restart coordd",
-					e.Protocol, protocol)
-				w.kill()
-				continue
-			}
-			if e.Cgroup != "" {
-				log.Debug("guard-started", "pid", e.PID, "cgroup", e.Cgroup)
-			} else {
-				log.Debug("guard-started", "pid", e.PID, "no_cgroup", e.NoCgroup)
-			}
-			waiting = time.Now()
-			switch {
-			case e.Err != "":
-				log.Error("lock-not-taken", "err", e.Err)
-			case w.g.cfg.LockFile != "" && !e.Locked:
-				log.Info("waiting-for-commands-of-predecessor", "lock_file", w.g.cfg.LockFile)
-			}
-			if !stopping {
-				w.g.publish(w.l, e.Cgroup)
-				_ = w.works() // at once: the next look may be too late
-				if w.g.cfg.Up != nil {
-					w.g.cfg.Up(ctx)
-				}
-			}
-		case e := <-w.l.losses:
-			w.tellLoss(e)
 		case <-stop:
 			stop, stopping = nil, true
-			w.l.end()
+			w.l.close()
+			w.l.controls.last(control{Kind: ctlEnd})
 			limit := stopSlack
-			if w.token != "" { // else it runs nothing yet
+			if w.up { // else it runs nothing yet
 				limit += w.g.cfg.StopTimeout
 			}
 			killAt = time.After(limit)
 		case <-killAt:
 			log.Error("guard-will-not-end", "pid", w.cmd.Process.Pid)
-			w.kill()
-		case <-tick.C:
-			n++
-			w.wakes()
-			if err := w.look(n); err != nil {
-				cause = err
-				w.kill()
+			w.l.destroy()
+			return errors.New("it has not ended when it was told to")
+		case <-timer.C:
+			now := time.Now()
+			w.stood.note(w.looked, pause, now)
+			ran := min(now.Sub(w.looked), 2*watchEvery)
+			w.looked = now
+			err := w.look(ran, stopping)
+			late, again := w.g.overdue(w.l)
+			if w.late++; !late {
+				w.late = 0
 			}
-		case <-work.C:
-			w.wakes()
-			again, err := w.lookAtWork()
-			if w.looked.Sub(due) > watchEvery {
-				again = watchEvery // it stood still: the news of the end may still be in the pipe
+			if w.late >= 2 { // the news of the end may have been in the pipe
+				err = errors.New("it has not stopped the work in time for the end of the lease")
 			}
-			work.Reset(again)
-			due = w.looked.Add(again)
 			if err != nil {
-				cause = err
-				w.kill()
+				w.l.destroy()
+				log.Error("guard-killed", "pid", w.cmd.Process.Pid, "cause", err)
+				return err
 			}
+			pause = again
+			timer.Reset(pause)
 		}
 	}
 }
 
-// errKilled is why a guard process is gone that does not say it by its end.
-var errKilled = errors.New("it was killed")
-
-// gone tells whether the guard process is, once until has returned.
-func (w *watch) gone() bool {
-	if w.hangs {
-		select {
-		case <-w.exited:
-			w.hangs = false
-		default:
-		}
+// publish has the guard process take commands.
+func (w *watch) publish(ctx context.Context) {
+	g := w.g
+	g.mu.Lock()
+	if g.lease.Boot != 0 {
+		w.l.setLease(*g.lease)
 	}
-	return !w.hangs
+	if g.goodbye.Words != nil {
+		w.l.setGoodbye(g.goodbye)
+	}
+	g.link = w.l
+	close(g.up)
+	g.mu.Unlock()
+	if g.cfg.Up != nil {
+		g.cfg.Up(ctx)
+	}
 }
 
-// wakes notes whether this process stood still.
-func (w *watch) wakes() {
-	now := time.Now()
-	w.stood.note(w.looked, watchEvery, now)
-	w.looked = now
-}
-
-// lookAtWork finds out whether the guard process has stopped the work in time, and when to look
-// again. It takes two looks in a row: the news of the end may still be in the pipe.
-func (w *watch) lookAtWork() (again time.Duration, _ error) {
-	late, again := w.g.overdue(w.l)
-	if w.late++; !late {
-		w.late = 0
-	}
-	if w.late < 2 {
-		return again, nil
-	}
-	// A guard process that goes on while this one stands still ends the work with the lease. This
-	// one stood still too, and has not had its turn yet.
-	if !w.stood.to.IsZero() && w.looked.Sub(w.stood.to) < standLimit {
-		w.both = w.stood
-	}
-	return again, errors.New("it has not stopped the work in time for the end of the lease")
-}
-
-// look finds out whether the guard process still answers, and has its lock.
-func (w *watch) look(n int) error {
-	if err := w.works(); err != nil {
-		return err
-	}
-	patience, what := silentAfter, "answered"
-	if w.token == "" {
-		patience, what = startWithin, "started"
-	}
-	silent := w.l.silent()
-	if !silent && n%pingEvery == 0 {
-		w.l.ping()
-	}
-	if worked := w.l.hasWorked(); worked || !silent {
-		w.unanswered = 0
-	} else if w.unanswered++; w.unanswered >= patience {
-		return fmt.Errorf("it has not %s for %v", what, time.Duration(patience)*watchEvery)
-	}
-	return nil
-}
-
-// works returns an error when no guard process, this one included, has worked for too long.
-func (w *watch) works() error {
-	unlocked := w.g.awaitsLock(w.l)
+// look finds out whether the guard process has started, and takes leases in. Ran is for how long
+// this process has run since the last look.
+func (w *watch) look(ran time.Duration, stopping bool) error {
+	w.silent += ran
 	switch {
-	case w.token != "" && !unlocked:
-		w.g.works()
-	case !w.g.lacksTooLong():
-	case w.token == "":
-		return errors.New("it has not started")
-	default:
-		return fmt.Errorf("it could not have the lock under which alone anything may start (%s)",
-			cmp.Or(w.lockErr, errLockHeld.Error()))
+	case !w.up && (w.silent > w.g.stuckAfter || w.g.waitedTooLong()):
+		return fmt.Errorf("it has not started for %v", w.g.stuckAfter)
+	case w.up && (!w.l.silent() || stopping):
+		w.silent = 0
+	case w.up && w.silent > silentAfter:
+		return fmt.Errorf("it has not answered for %v", silentAfter)
 	}
 	return nil
 }
 
-// hello takes in that the guard process has started: from now on it has silentAfter for an answer.
-func (w *watch) hello(e event) {
-	w.token, w.cgroup, w.lockErr, w.unanswered = e.Token, e.Cgroup, e.Err, 0
-	w.limited = limits(e.PID, e.Token)
-}
-
-func (w *watch) kill() { w.l.destroy() }
-
-// tellLosses tells of what the guard process said last.
-func (w *watch) tellLosses() {
-	for len(w.l.losses) > 0 {
-		w.tellLoss(<-w.l.losses)
-	}
-}
-
-func (w *watch) tellLoss(e event) {
-	if e.Err == "" { // their item's output says it
-		w.g.above.Add(uint64(e.Lines))
+// hear takes in what the guard process says of itself.
+func (w *watch) hear(e event) {
+	log := w.g.cfg.Logger
+	switch e.Kind {
+	case evOutputLost:
+		w.g.unwritten.Add(uint64(e.Lines))
+		log.Warn("output-lost", "lines", e.Lines, "item", e.Item, "err", e.Err)
 		return
-	}
-	w.g.unwritten.Add(uint64(e.Lines))
-	w.g.cfg.Logger.Warn("output-lost", "lines", e.Lines, "item", e.Item, "err", e.Err)
-}
-
-// learnToken takes a hello that came just before the end.
-func (w *watch) learnToken() {
-	for {
-		select {
-		case e := <-w.l.news:
-			if e.Kind == evHello {
-				w.hello(e)
-			}
+	case evLocked:
+		log.Info("commands-of-predecessor-gone")
+	case evHello:
+		w.up, w.silent, w.cgroup = true, 0, e.Cgroup
+		if e.Cgroup != "" {
+			log.Info("guard", "kills-by", "cgroup", "path", e.Cgroup)
+		} else {
+			log.Info("guard", "kills-by", "process-group", "no_cgroup", e.NoCgroup)
+		}
+		switch {
+		case w.g.cfg.LockFile == "" || e.Locked:
+		case e.Err != "":
+			log.Error("lock-not-taken", "err", e.Err)
 		default:
-			return
+			log.Info("waiting-for-commands-of-predecessor", "lock_file", w.g.cfg.LockFile)
 		}
 	}
+	if e.Locked {
+		w.g.mu.Lock()
+		w.g.lockID = fileID(w.g.lock)
+		w.g.mu.Unlock()
+	}
+}
+
+// clearAway returns when the guard process and all that it left are gone.
+func (w *watch) clearAway() error {
+	var ran time.Duration
+	for pause := time.Millisecond; ; pause = min(2*pause, watchEvery) {
+		what := w.killLeft()
+		if what == nil {
+			return nil
+		}
+		if ran > w.g.stuckAfter {
+			return fmt.Errorf("%w: the dead guard process left what does not die: %w", ErrStuck,
+				what)
+		}
+		before := time.Now()
+		time.Sleep(pause)
+		ran += min(time.Since(before), 2*watchEvery)
+	}
+}
+
+// killLeft kills what a dead guard process left, once, and returns nil when nothing was there any
+// more. All of it is in the guard process's cgroups, or has become a child of this process: a
+// process that loses its parent does so before that one can be reaped.
+func (w *watch) killLeft() (left error) {
+	alive, guard := 0, w.cmd.Process.Pid
+	select {
+	case <-w.exited:
+	default:
+		alive = guard
+		left = fmt.Errorf("the guard process %d has not ended", alive)
+	}
+	// Beside a guard process that the kernel keeps, and where none dies with it: what is in its
+	// session is no other's.
+	for _, pgid := range w.l.groups() {
+		if session, err := unix.Getsid(pgid); err == nil && session == guard {
+			left = errors.Join(left, syscall.Kill(-pgid, syscall.SIGKILL),
+				fmt.Errorf("process group %d", pgid))
+		}
+	}
+	if w.cgroup != "" {
+		killCgroup(w.cgroup)
+		if populated(w.cgroup) {
+			left = errors.Join(left, fmt.Errorf("processes are in %s", w.cgroup))
+		} else {
+			removeCgroup(w.cgroup)
+		}
+	}
+	pids, err := children()
+	left = errors.Join(left, err)
+	for _, pid := range pids {
+		if pid == alive || slices.Contains(w.foreign, pid) {
+			continue
+		}
+		left = errors.Join(left, fmt.Errorf("process %d", pid))
+		// Both numbers are its own until it is reaped here.
+		if group, err := syscall.Getpgid(pid); err == nil && group > 1 &&
+			group != syscall.Getpgrp() {
+			_ = syscall.Kill(-group, syscall.SIGKILL)
+		}
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+	}
+	return left
 }

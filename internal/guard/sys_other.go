@@ -3,38 +3,29 @@
 package guard
 
 import (
-	"crypto/rand"
 	"errors"
-	"io"
 	"os"
 	"syscall"
 	"time"
 )
 
-// selfExe is empty: os.Executable is asked.
-const selfExe = ""
+// Other systems than Linux know no death signal, no adoption of orphans and no cgroups: there, all
+// of this is about process groups, and both clocks are the wall clock.
 
-// bootNanos falls back to the wall clock: there is no other that two processes share everywhere.
+func selfExe() (string, error) { return os.Executable() }
+
 func bootNanos() int64 { return time.Now().UnixNano() }
 
-// HidesProcesses is for Linux.
-func HidesProcesses() bool { return false }
+// CheckHost is for Linux.
+func CheckHost() error { return nil }
 
 func settle() error { return nil }
 
+func becomeSubreaper() error { return nil }
+
+func unblockSignals() {}
+
 func childAttr(*os.File) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
-// Orphans go to process 1 here.
-func adoptOrphans() error              { return nil }
-func killAdopted(int, func(int)) error { return nil }
-
-// signalExactly sends to pid if it is still what still says.
-func signalExactly(pid int, sig syscall.Signal, still func() bool) error {
-	if !still() {
-		return os.ErrProcessDone
-	}
-	return syscall.Kill(pid, sig)
-}
 
 // payloadFile returns a file that reads as data and has no name any more.
 func payloadFile(data []byte) (*os.File, error) {
@@ -48,57 +39,26 @@ func payloadFile(data []byte) (*os.File, error) {
 	if err := os.Remove(f.Name()); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if _, err := f.Write(data); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return filled(f, data)
 }
 
-// Orphans go to process 1 here, so there are none to look for.
 func children() ([]int, error) { return nil, nil }
-func childless() bool          { return true }
 
-func commandOf(int, string) (id uint64, is bool, _ error) { return 0, false, nil }
+func environOf(int) []string { return nil }
 
-func newToken() string { return rand.Text() }
+const cgroupPrefix = "coordd-guard."
 
-func seesItself() error { return nil }
+type cgroups string
 
-func nameOf(int, string) string { return "" }
+func newCgroups() (cgroups, error) { return "", errors.New("this system has none") }
 
-func tokenDead(string) bool { return false }
+func (cgroups) make(uint64) (*os.File, error) { return nil, errors.ErrUnsupported }
+func (cgroups) kill(uint64)                   {}
+func (cgroups) members(uint64) []int          { return nil }
+func (cgroups) populated(uint64) bool         { return false }
+func (cgroups) remove(uint64)                 {}
+func (cgroups) close()                        {}
 
-type census struct{}
-
-func frozen(string) int { return 0 }
-
-func killMarked(*census, func(string) claim, []string, time.Duration) (
-	total int, keeps bool, _ error) {
-	return 0, false, nil
-}
-
-func (*sweep) round(string, []uint64, func(int, uint64, uint64, func() error)) (bool, error) {
-	return false, errors.ErrUnsupported
-}
-
-func setLimit(string) {}
-
-func limits(int, string) bool { return false }
-
-func (*watch) killByNumber(remains) {}
-
-func setCommandLimit(string, uint64) {}
-
-// killLeftovers kills the process groups that the guard process left, and adds those still there to
-// left.
-func (w *watch) killLeftovers(left remains) error {
-	for g, id := range w.l.started() {
-		if syscall.Kill(-g, syscall.SIGKILL) == nil {
-			left.add(g, id)
-		}
-	}
-	return nil
-}
+func killCgroup(string)     {}
+func populated(string) bool { return false }
+func removeCgroup(string)   {}

@@ -12,7 +12,7 @@ import (
 func Check(events []Event, o Options) Report {
 	events = moveLostLines(events)
 	c := &checker{
-		Options: o, events: events, report: Report{Events: len(events), Settled: -1},
+		Options: o, events: events, report: newReport(len(events)),
 		procs: map[string]*process{}, items: map[string]*item{}, work: map[string]int{},
 		keys: map[string]string{}, keysOf: map[string]map[string]int{},
 		values: map[string]*ackedKey{},
@@ -24,6 +24,11 @@ func Check(events []Event, o Options) Report {
 	}
 	c.finish()
 	return c.report
+}
+
+func newReport(events int) Report {
+	return Report{Events: events, Settled: -1, Unjudged: []string{}, Lost: []Gap{},
+		Breaches: []Breach{}}
 }
 
 // checker goes through a history once and keeps what the rules need. A number named at is the place

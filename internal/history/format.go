@@ -144,6 +144,9 @@ func (e Event) String() string {
 	return string(b)
 }
 
+// MarshalText is the line in JSON.
+func (e Event) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
 // ParseEvent reads one line. Errors: [ErrFormat].
 func ParseEvent(line string) (Event, error) {
 	words := strings.Fields(line)

@@ -20,6 +20,9 @@ func (g Gap) String() string {
 		g.To.UTC().Format(time.RFC3339Nano))
 }
 
+// MarshalText is the gap in JSON.
+func (g Gap) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
 // moveLostLines moves each line "lost", which is written behind its gap, to where the gap begins.
 func moveLostLines(events []Event) []Event {
 	if !slices.ContainsFunc(events, func(e Event) bool { return e.Verb == Lost }) {

@@ -19,11 +19,11 @@ const Notice = time.Second
 
 // Breach is a rule that was broken.
 type Breach struct {
-	Rule string // I1 to I4
-	Text string
+	Rule string `json:"rule"` // I1 to I4
+	Text string `json:"text"`
 	// Stretch are the lines that show the breach, and between the first and the last of them only
 	// lines of the same item and processes.
-	Stretch []Event
+	Stretch []Event `json:"lines"`
 }
 
 // maxStretch is how many lines of a stretch are printed; those in its middle are left out.
@@ -45,24 +45,26 @@ func (b Breach) String() string {
 	return s.String()
 }
 
-// Report is what [Check] found.
+// Report is what [Check] found. Its JSON form is that of `coordd verify --json`.
 type Report struct {
-	Events, Processes, Items int
-	Starts                   int // of work
-	Writes                   int // that Consul accepted
-	Leaderships              int
+	Events      int `json:"events"`
+	Processes   int `json:"processes"`
+	Items       int `json:"items"`
+	Starts      int `json:"starts"` // of work
+	Leaderships int `json:"leaderships"`
+	Writes      int `json:"writes"` // that Consul accepted
 	// Fenced counts the overlaps after a thaw in which only the token keeps the late process from
 	// doing harm.
-	Fenced int
+	Fenced int `json:"fenced"`
 	// Forgiven counts the overlaps that began within the amnesty after Consul had lost writes.
-	Forgiven int
+	Forgiven int `json:"forgiven"`
 	// Settled is how long after the faults all was well and stayed so; negative: not judged.
-	Settled time.Duration
+	Settled time.Duration `json:"-"`
 	// Unjudged are the rules that could not be judged for lack of lines, and why.
-	Unjudged []string
+	Unjudged []string `json:"not_judged"`
 	// Lost is what could not be written.
-	Lost     []Gap
-	Breaches []Breach
+	Lost     []Gap    `json:"incomplete"`
+	Breaches []Breach `json:"breaches"`
 }
 
 // String is the report as text, the breaches first; one line when there is none.

@@ -2,11 +2,11 @@ package httpserver
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
-	"strconv"
 	"strings"
 )
 
@@ -56,25 +56,18 @@ func (h *Hosts) Allow(hostport string) bool {
 	return err == nil
 }
 
-// Only returns a handler that answers requests for the server and refuses others with 403.
-func (h *Hosts) Only(next http.Handler) http.Handler {
-	return h.only(next, func(int, http.Header) {})
-}
-
-func (h *Hosts) only(next http.Handler, refused func(int, http.Header)) http.Handler {
+// Only returns a handler that answers requests for the server and refuses others with 403 and these
+// headers.
+func (h *Hosts) Only(next http.Handler, refusal http.Header) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.Allow(r.Host) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		name := hostOf(r.Host)
-		if len(name) > 100 {
-			name = name[:100]
-		}
-		refused(http.StatusForbidden, w.Header())
-		refuse(w, r, http.StatusForbidden,
-			fmt.Sprintf("this server is not called %s: ask for it by its address, "+
-				"or, if that is one of its names, start it with %s NAME", strconv.Quote(name),
-				h.flag))
+		maps.Copy(w.Header(), refusal)
+		http.Error(w, fmt.Sprintf("this server is not called %.100q: ask for it by its address, "+
+			"or, if that is one of its names, start it with %s NAME", name, h.flag),
+			http.StatusForbidden)
 	})
 }

@@ -3,135 +3,74 @@ package httpserver
 import (
 	"io"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
-// Piece is how much of an answer, in bytes, is sent under one deadline, in however many parts it is
-// written. What a handler of Paced flushes ends a piece.
+// Piece is how much of an answer, in bytes, is sent under one deadline.
 const Piece = 64 << 10
 
-// Pieces is the account of what one client sends or takes: how long each [Piece] may still take.
-type Pieces struct {
-	Pace  time.Duration // what each has
-	spent time.Duration // by the one that is under way
-	done  int           // bytes of it
-}
+// linger is how long the rest of a body that nobody wants is read behind the answer. A connection
+// that is closed before it is read may lose the answer.
+const linger = 2 * time.Second
 
-// Left is what the rest of the piece that is under way has.
-func (p *Pieces) Left() time.Duration { return p.Pace - p.spent }
-
-func (p *Pieces) room() int { return Piece - p.done }
-
-// Add counts n bytes for which the client was waited for. Time in which it was not does not count.
-func (p *Pieces) Add(n int, took time.Duration) {
-	p.spent += took
-	if p.done += n; p.done >= Piece {
-		p.Next()
-	}
-}
-
-// Next ends the piece that is under way.
-func (p *Pieces) Next() { p.spent, p.done = 0, 0 }
-
-// DeadlinesAreTimers tells whether the deadlines of a request's http.ResponseController are timers,
-// as they are in HTTP/2: the write deadline resets the stream when it is over, the read deadline
-// ends the body, also while nothing is written or read. So they have to be taken away after each
-// write and each read.
-func DeadlinesAreTimers(r *http.Request) bool { return r.ProtoMajor >= 2 }
-
-// Paced returns a handler that gives each request's client these deadlines, see Config. It does
-// nothing below another one.
-func Paced(next http.Handler, pace, body time.Duration) http.Handler {
+// Paced returns a handler whose clients have so much time for each [Piece] of an answer, and for
+// each read of a body. The time between two writes or two reads is the handler's. It does nothing
+// below another one.
+func Paced(next http.Handler, pace time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := w.(*client); ok {
 			next.ServeHTTP(w, r)
 			return
 		}
-		c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w),
-			pieces: Pieces{Pace: pace}, timers: DeadlinesAreTimers(r)}
+		c := &client{ResponseWriter: w, ctrl: http.NewResponseController(w), pace: pace,
+			multiplexed: r.ProtoMajor >= 2}
 		if r.Body != nil && r.ContentLength != 0 {
 			// A refusal is sent at once, and not when the body that nobody wants has come.
 			_ = c.ctrl.EnableFullDuplex()
-			// also of a body that nobody reads: the server takes it off the connection after the
-			// answer
-			if body > 0 {
-				_ = c.ctrl.SetReadDeadline(time.Now().Add(body))
-			}
-			c.body = &upload{ReadCloser: r.Body, ctrl: c.ctrl}
-			r.Body = c.body
+			c.body = r.Body
+			r.Body = c
 		}
 		next.ServeHTTP(c, r)
-		c.begin() // a handler that has written nothing
-		c.pieces.Next()
-		c.extend()
+		c.end()
 	})
 }
 
-// refuse answers for the handler, which does not see the request: at once, and not when its body
-// has come. The client has a second for the rest of that and for taking the answer, for nobody else
-// may pace it.
-func refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
-	ctrl := http.NewResponseController(w)
-	if r.ContentLength != 0 {
-		if !DeadlinesAreTimers(r) {
-			w.Header().Set("Connection", "close") // what is left of the body is no request
-		}
-		_ = ctrl.EnableFullDuplex()
-		_ = ctrl.SetReadDeadline(time.Now().Add(time.Second))
-	}
-	_ = ctrl.SetWriteDeadline(time.Now().Add(time.Second))
-	http.Error(w, text, status)
-	_ = ctrl.Flush()
-}
-
-// client is one that has to take its answer piece by piece, each in time.
+// client is one that has to keep up. It is both the answer and the body of its request.
 type client struct {
 	http.ResponseWriter
-	ctrl   *http.ResponseController
-	pieces Pieces
-	body   *upload // nil: there is none
-	began  bool    // the answer has
-	timers bool    // see DeadlinesAreTimers
+	ctrl        *http.ResponseController
+	pace        time.Duration
+	multiplexed bool // HTTP/2: the connection is not the request's alone
+	began       bool // the answer has
+
+	body io.ReadCloser // nil: there is none
+
+	mu    sync.Mutex // a proxy reads the body in a goroutine of its own
+	ended bool       // the body has
+	over  bool       // so has the handler
 }
 
 // Unwrap is for http.ResponseController.
 func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// begin is for the beginning of the answer. One that begins before the request's body has ended is
-// the connection's last: in full duplex the server takes whatever is left of a body that broke off
-// for the next request. Not in HTTP/2, where the rest is of a stream of its own.
+// begin is for the beginning of the answer. One that begins before the body has ended is the
+// connection's last: what is left of a body that broke off would be taken for the next request.
 func (c *client) begin() {
-	if !c.began && c.body != nil && !c.body.ended.Load() && !c.timers {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.began && c.body != nil && !c.ended && !c.multiplexed {
 		c.Header().Set("Connection", "close")
 	}
 	c.began = true
 }
 
-// extend gives the client the time for the rest of its piece, or for what the server still holds of
-// the answer at its end. The time between two writes is the handler's.
-func (c *client) extend() {
-	if c.pieces.Pace > 0 {
-		// the server takes it away after the request
-		_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.pieces.Left()))
-	}
-}
-
-// rest takes the deadline away behind a write.
-func (c *client) rest() {
-	if c.pieces.Pace > 0 && c.timers {
-		_ = c.ctrl.SetWriteDeadline(time.Time{})
-	}
-}
-
-// FlushError is for http.ResponseController.
-func (c *client) FlushError() error {
-	c.extend()
-	err := c.ctrl.Flush()
-	c.rest()
-	if err == nil {
-		c.pieces.Next()
-	}
+// timed gives the client its time for a write. No deadline is left behind: in HTTP/2 it would end
+// the request while nothing is written.
+func (c *client) timed(write func() error) error {
+	_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.pace))
+	err := write()
+	_ = c.ctrl.SetWriteDeadline(time.Time{})
 	return err
 }
 
@@ -139,40 +78,63 @@ func (c *client) WriteHeader(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		c.begin()
 	}
-	c.extend()
-	c.ResponseWriter.WriteHeader(status)
-	c.rest()
+	_ = c.timed(func() error { c.ResponseWriter.WriteHeader(status); return nil })
 }
 
 func (c *client) Write(p []byte) (int, error) {
 	c.begin()
-	sent := 0
-	for {
-		part := p[sent:min(len(p), sent+c.pieces.room())]
-		c.extend()
-		begin := time.Now()
-		n, err := c.ResponseWriter.Write(part)
-		c.rest()
-		c.pieces.Add(n, time.Since(begin))
-		if sent += n; err != nil || sent == len(p) {
+	for sent := 0; ; {
+		err := c.timed(func() error {
+			n, err := c.ResponseWriter.Write(p[sent:min(len(p), sent+Piece)])
+			sent += n
+			return err
+		})
+		if err != nil || sent == len(p) {
 			return sent, err
 		}
 	}
 }
 
-// upload is a request's body.
-type upload struct {
-	io.ReadCloser
-	ctrl  *http.ResponseController
-	ended atomic.Bool
+// FlushError is for http.ResponseController.
+func (c *client) FlushError() error {
+	c.begin()
+	return c.timed(c.ctrl.Flush)
 }
 
-func (u *upload) Read(p []byte) (int, error) {
-	n, err := u.ReadCloser.Read(p)
+// Read reads the body.
+func (c *client) Read(p []byte) (int, error) {
+	c.limitRead(time.Now().Add(c.pace))
+	n, err := c.body.Read(p)
 	if err == io.EOF {
-		u.ended.Store(true)
-		// from here on the server listens for the client's going
-		_ = u.ctrl.SetReadDeadline(time.Time{})
+		c.mu.Lock()
+		c.ended = true
+		c.mu.Unlock()
 	}
+	// Behind a body the server listens for the client's going, without a limit.
+	c.limitRead(time.Time{})
 	return n, err
+}
+
+// Close closes the body.
+func (c *client) Close() error { return c.body.Close() }
+
+func (c *client) limitRead(until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		_ = c.ctrl.SetReadDeadline(until)
+	}
+}
+
+// end is for the end of the handler. The server sends what it still holds of the answer, reads what
+// is left of the body, and takes both deadlines away.
+func (c *client) end() {
+	c.begin()
+	_ = c.ctrl.SetWriteDeadline(time.Now().Add(c.pace))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	if c.body != nil && !c.ended {
+		_ = c.ctrl.SetReadDeadline(time.Now().Add(linger))
+	}
 }

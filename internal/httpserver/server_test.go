@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,11 +87,11 @@ func (c *conn) ended() bool {
 
 func TestAnAnswerThatNobodyReadsIsNotHeldForEver(t *testing.T) {
 	over := make(chan error, 1)
-	address := start(t, httpserver.Config{Pace: 200 * time.Millisecond,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	address := start(t, httpserver.Config{Handler: httpserver.Paced(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) {
 			_, err := w.Write(make([]byte, 64<<20))
 			over <- err
-		})})
+		}), 200*time.Millisecond)})
 	c := dial(t, address)
 	c.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	select {
@@ -108,10 +110,10 @@ func TestAnAnswerThatNobodyReadsIsNotHeldForEver(t *testing.T) {
 // A client that reads, however slowly against the whole, is not cut off.
 func TestAnAnswerMayTakeLongerThanItsPaceWhenItIsRead(t *testing.T) {
 	const size = 200 * httpserver.Piece // more than the sockets hold
-	address := start(t, httpserver.Config{Pace: time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	address := start(t, httpserver.Config{Handler: httpserver.Paced(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(bytes.Repeat([]byte("x"), size))
-		})})
+		}), time.Second)})
 	c := dial(t, address)
 	c.send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	begin, read := time.Now(), 0
@@ -128,11 +130,11 @@ func TestAnAnswerMayTakeLongerThanItsPaceWhenItIsRead(t *testing.T) {
 
 func TestABodyThatDoesNotComeHoldsNothingForEver(t *testing.T) {
 	over := make(chan error, 1)
-	address := start(t, httpserver.Config{Body: 200 * time.Millisecond,
-		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	address := start(t, httpserver.Config{Handler: httpserver.Paced(http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) {
 			_, err := io.ReadAll(r.Body)
 			over <- err
-		})})
+		}), 200*time.Millisecond)})
 	c := dial(t, address)
 	c.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
 	if err := <-over; err == nil {
@@ -146,12 +148,12 @@ func TestABodyThatDoesNotComeHoldsNothingForEver(t *testing.T) {
 // What is left of a body that broke off is no request.
 func TestTheRestOfABrokenBodyIsNotTakenForARequest(t *testing.T) {
 	paths := make(chan string, 4)
-	address := start(t, httpserver.Config{Body: 300 * time.Millisecond,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	address := start(t, httpserver.Config{Handler: httpserver.Paced(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
 			paths <- r.URL.Path
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.WriteHeader(http.StatusBadRequest)
-		})})
+		}), 300*time.Millisecond)})
 	for name, body := range map[string]string{
 		"a bad chunk": "Transfer-Encoding: chunked\r\n\r\nzz\r\nGET /smuggled " +
 			"HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -173,10 +175,10 @@ func TestTheRestOfABrokenBodyIsNotTakenForARequest(t *testing.T) {
 }
 
 func TestARefusalDoesNotWaitForTheBodyThatItRefuses(t *testing.T) {
-	address := start(t, httpserver.Config{Body: patience,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	address := start(t, httpserver.Config{Handler: httpserver.Paced(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no", http.StatusForbidden)
-		})})
+		}), patience)})
 	c := dial(t, address)
 	_ = c.SetDeadline(time.Now().Add(patience / 2))
 	c.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
@@ -187,9 +189,8 @@ func TestARefusalDoesNotWaitForTheBodyThatItRefuses(t *testing.T) {
 
 // A long poll after a body outlasts the time that the body had.
 func TestAHandlerMayTakeLongerThanItsBody(t *testing.T) {
-	address := start(t, httpserver.Config{Body: 100 * time.Millisecond,
-		Pace: 100 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter,
-			r *http.Request) {
+	address := start(t, httpserver.Config{Handler: httpserver.Paced(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			select {
 			case <-r.Context().Done():
@@ -197,7 +198,7 @@ func TestAHandlerMayTakeLongerThanItsBody(t *testing.T) {
 			case <-time.After(400 * time.Millisecond):
 			}
 			fmt.Fprint(w, "here")
-		})})
+		}), 100*time.Millisecond)})
 	c := dial(t, address)
 	for range 2 {
 		c.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody")
@@ -207,171 +208,42 @@ func TestAHandlerMayTakeLongerThanItsBody(t *testing.T) {
 	}
 }
 
-func TestWithAllConnectionsTakenTheHealthIsStillAnswered(t *testing.T) {
-	busy := make(chan struct{})
-	entered := make(chan struct{}, 4)
+func TestOnlySoManyConnectionsAreServedAtOneTime(t *testing.T) {
+	const conns = 3
+	running, tooMany := make(chan struct{}, conns), atomic.Bool{}
 	address := start(t, httpserver.Config{
-		Conns:  4,
-		Always: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/busy" {
-				entered <- struct{}{}
-				<-busy
+		Conns: conns, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			select {
+			case running <- struct{}{}:
+			default:
+				tooMany.Store(true)
+				return
 			}
-			fmt.Fprint(w, "here")
-		}),
-	})
-	get := func(c *conn, path string) {
-		c.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	}
-	var taken []*conn
-	for range 4 {
-		c := dial(t, address)
-		get(c, "/busy")
-		<-entered
-		taken = append(taken, c)
-	}
-	for range 20 {
-		c := dial(t, address)
-		get(c, "/healthz")
-		if status, _ := c.answer(); status != 200 {
-			t.Errorf("its health: status %d", status)
-		}
-		if !c.ended() {
-			t.Error("it keeps a connection beyond the limit")
-		}
-		c = dial(t, address)
-		get(c, "/other")
-		if status, body := c.answer(); status != 503 ||
-			!strings.Contains(body, "all connections of this server are taken") {
-			t.Errorf("another: status %d %q", status, body)
-		}
-		if !c.ended() {
-			t.Error("it keeps a connection beyond the limit")
-		}
-	}
-	close(busy)
-	for _, c := range taken {
-		if status, _ := c.answer(); status != 200 {
-			t.Errorf("one that had a place: status %d", status)
-		}
-	}
-	// Now all are idle, or about to be: new ones take their places.
-	ended := make(chan bool, len(taken))
-	for _, c := range taken {
-		go func() { ended <- c.ended() }()
-	}
-	for left, end := len(taken), time.Now().Add(patience/2); left > 0; {
-		if time.Now().After(end) {
-			t.Errorf("%d connections that have been idle for longest keep their places", left)
-			for _, c := range taken {
-				c.Close()
-			}
-		}
-		c := dial(t, address)
-		get(c, "/other")
-		c.answer()
-		select {
-		case <-ended:
-			left--
-		default:
-		}
-	}
-}
-
-// Whoever asks for the health and keeps back a body that nobody wants holds up nobody else who
-// asks.
-func TestTheHealthIsAnsweredBesideThoseWhoKeepABodyBack(t *testing.T) {
-	busy := make(chan struct{})
-	defer close(busy)
-	entered := make(chan struct{}, 1)
-	address := start(t, httpserver.Config{
-		Conns: 1, Pace: patience, Body: patience,
-		Always: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/busy" {
-				entered <- struct{}{}
-				<-busy
-			}
-			fmt.Fprint(w, "here")
-		}),
-	})
-	dial(t, address).send("GET /busy HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	<-entered
-	for i := range 3 * httpserver.SpareConns {
-		c := dial(t, address)
-		c.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n")
-		if status, _ := c.answer(); status != 503 {
-			t.Fatalf("the %dth who keeps a body back: status %d", i+1, status)
-		}
-		c = dial(t, address)
-		c.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if status, body := c.answer(); status != 200 || body != "here" {
-			t.Fatalf("beside %d who keep a body back: status %d %q", i+1, status, body)
-		}
-	}
-}
-
-func TestConnectionsThatAskForNothingMakeRoom(t *testing.T) {
-	address := start(t, httpserver.Config{Conns: 4, Header: patience,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "here")
+			time.Sleep(time.Millisecond)
+			<-running
 		})})
-	for range 60 {
-		dial(t, address).send("GET / HT")
+	var all sync.WaitGroup
+	for range 20 * conns {
+		all.Go(func() {
+			c := dial(t, address)
+			defer c.Close()
+			c.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			if status, _ := c.answer(); status != http.StatusOK {
+				t.Errorf("status %d", status)
+			}
+		})
 	}
-	status := 0
-	for end := time.Now().Add(patience / 2); status != 200 &&
-		time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = c.SetDeadline(time.Now().Add(patience))
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil {
-			status = resp.StatusCode
-			resp.Body.Close()
-		}
-		c.Close()
-	}
-	if status != 200 {
-		t.Error("sixty connections that ask for nothing keep everybody out")
-	}
-}
-
-// Connections that come faster than the server lets go of them keep nobody from its health.
-func TestACrowdThatConnectsAndAsksForNothingDoesNotHideTheHealth(t *testing.T) {
-	address := start(t, httpserver.Config{
-		Conns: 4, Header: patience,
-		Always: func(r *http.Request) bool { return r.URL.Path == "/healthz" },
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "here")
-		}),
-	})
-	for i := range 20 {
-		c := dial(t, address)
-		for range 4 + httpserver.SpareConns { // all of them younger than what is let go of
-			dial(t, address).send("GET / HT")
-		}
-		late := dial(t, address)
-		late.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if status, _ := late.answer(); status != http.StatusOK {
-			t.Fatalf("behind a crowd, the %dth: status %d", i+1, status)
-		}
-		if !c.ended() {
-			t.Error("the first of the crowd keeps its place")
-		}
+	all.Wait()
+	if tooMany.Load() {
+		t.Errorf("more than %d connections were served at one time", conns)
 	}
 }
 
 func TestARequestForANameThatIsNotTheServersIsRefused(t *testing.T) {
-	address := start(t, httpserver.Config{
-		Hosts: httpserver.NewHosts("--http-host", "n1.example:7070"),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "secret")
-		}),
-	})
+	address := start(t, httpserver.Config{Handler: httpserver.NewHosts("--http-host",
+		"n1.example:7070").Only(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "secret")
+	}), http.Header{"X-Why": {"host"}})})
 	for host, want := range map[string]int{
 		"evil.example": 403, "evil.example:7070": 403, "EVIL.example.": 403,
 		"127.0.0.1.evil.example": 403, "localhost.evil.example": 403, "xn1.example": 403,
@@ -393,5 +265,12 @@ func TestARequestForANameThatIsNotTheServersIsRefused(t *testing.T) {
 	c.send("GET / HTTP/1.0\r\n\r\n")
 	if status, _ := c.answer(); status != 200 {
 		t.Errorf("without a Host: %d", status)
+	}
+	// net/http would answer this by itself.
+	c = dial(t, address)
+	c.send("OPTIONS * HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+	resp, err := http.ReadResponse(c.in, nil)
+	if err != nil || resp.StatusCode != 403 || resp.Header.Get("X-Why") != "host" {
+		t.Errorf("OPTIONS *: %v %v", resp, err)
 	}
 }

@@ -3,8 +3,6 @@
 package output
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,44 +11,36 @@ import (
 	"time"
 )
 
-// maxLingering is how many commands may have ended with nobody to take what they wrote last. Each
-// keeps two pipes.
-const maxLingering = 100
+// lingers is how long the rest of what an ended command wrote waits for somebody to take it.
+const lingers = 10 * time.Second
 
 // Copier copies the output of commands. Its methods may be called from any goroutine.
 type Copier struct {
-	sinks  [3]sink // by stream
-	rates  *rates
-	losses losses
-	above  losses          // the rate
-	ctx    context.Context // done when nothing more is waited for
-	cancel context.CancelFunc
-
-	mu        sync.Mutex
-	lingering []*Run // that have ended and are still being copied, the oldest first
-	streams   sync.WaitGroup
+	sinks   [3]sink // by stream: 1 is standard output, 2 is standard error
+	losses  losses
+	over    chan struct{} // closed when nothing more is waited for
+	streams sync.WaitGroup
 }
 
 // New returns a Copier that writes to the descriptors of a standard output and error. lost is told
-// of what was not written: at once, and then at most every 30 s; it must not wait. The Config
-// is one that Validate takes, and not Raw.
+// of what was not written: at once, and then at most every 30 s; it must not wait. The Config is
+// one that Validate takes, and not Raw.
 func New(cfg Config, stdout, stderr int, lost func(Loss)) (*Copier, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Copier{rates: newRates(cfg.Rate), losses: losses{report: lost},
-		above: losses{report: lost}}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c := &Copier{losses: losses{report: lost}, over: make(chan struct{})}
 	switch cfg.To {
 	case Prefix:
-		out, err := newPrefixed(stdout, stderr, cfg.Terminal)
+		out, err := newPrefixed(stdout, stderr)
 		c.sinks = [3]sink{1: out, 2: err}
 	case File:
-		f := &files{turns: newTurns(fileTurns), dir: cfg.Dir}
+		root, err := os.OpenRoot(cfg.Dir)
+		if err != nil {
+			return nil, fmt.Errorf("output: %w", err)
+		}
+		f := &files{turns: make(turns, fileTurns), root: root}
 		c.sinks = [3]sink{1: f, 2: f}
-	case Journal:
-		j := &journal{turns: newTurns(1), socket: cmp.Or(cfg.Socket, JournalSocket)}
-		c.sinks = [3]sink{1: j, 2: j}
 	default:
 		return nil, errors.New("output: raw output needs no copying")
 	}
@@ -59,63 +49,36 @@ func New(cfg Config, stdout, stderr int, lost func(Loss)) (*Copier, error) {
 
 // Run is the output of one command.
 type Run struct {
-	copier    *Copier
-	mine      [3]*os.File // the ends of the command's pipes, until Started; by stream
-	from      [3]*os.File // the other ends
-	ended     chan struct{}
-	cancelled <-chan struct{} // nothing more is waited for
-	cancel    context.CancelFunc
+	mine  [3]*os.File   // the ends of the command's pipes, until Started; by stream
+	from  [3]*os.File   // the other ends
+	ended chan struct{} // closed when the rest of it is not waited for any more
 }
 
-// Begin makes the pipes of a command. env are its own variables. Call Started when it has started,
-// and Ended in any case.
-func (c *Copier) Begin(item string, env []string) (_ *Run, err error) {
-	ctx, cancel := context.WithCancel(c.ctx)
-	r := &Run{copier: c, ended: make(chan struct{}), cancelled: ctx.Done(),
-		cancel: cancel}
-	defer func() {
+// Begin makes the pipes of a command. Call Started when it has started, and Ended in any case.
+func (c *Copier) Begin(item string) (*Run, error) {
+	r := &Run{ended: make(chan struct{})}
+	for n := 1; n <= 2; n++ {
+		var err error
+		if r.from[n], r.mine[n], err = os.Pipe(); err == nil {
+			// A command expects a pipe that makes it wait.
+			err = syscall.SetNonblock(int(r.mine[n].Fd()), false)
+		}
 		if err != nil {
 			r.Started()
 			closeAll(&r.from)
-			cancel()
-			err = fmt.Errorf("pipe for the output: %w", err)
-			if errors.Is(err, syscall.EMFILE) {
-				err = fmt.Errorf("%w: each command takes two: raise the limit of open files", err)
-			}
+			return nil, fmt.Errorf("pipe for the output: %w", err)
 		}
-	}()
-	var streams []*stream
+	}
 	for n := 1; n <= 2; n++ {
-		if r.from[n], r.mine[n], err = os.Pipe(); err != nil {
-			return nil, err
-		}
-		// A command expects a pipe that makes it wait.
-		if err = syscall.SetNonblock(int(r.mine[n].Fd()), false); err != nil {
-			return nil, err
-		}
-		s, err := newStream(r, r.from[n], c.sinks[n], source{item: item, stream: n, env: env})
-		if err != nil {
-			return nil, err
-		}
-		streams = append(streams, s)
+		s := &stream{item: item, number: n, from: r.from[n], sink: c.sinks[n], copier: c,
+			ended: r.ended}
+		c.streams.Go(s.copy)
 	}
-	limiter := c.rates.use(item)
-	var both sync.WaitGroup
-	for _, s := range streams {
-		s.rate = limiter
-		both.Go(s.copy)
-	}
-	c.streams.Go(func() {
-		both.Wait()
-		cancel()
-		c.rates.release(item, time.Now())
-		c.forget(r)
-	})
 	return r, nil
 }
 
-// Fds are the descriptors for the command.
-func (r *Run) Fds() (stdout, stderr uintptr) { return r.mine[1].Fd(), r.mine[2].Fd() }
+// Files are the command's ends.
+func (r *Run) Files() (stdout, stderr *os.File) { return r.mine[1], r.mine[2] }
 
 // Started closes the command's ends here, when the command has its own.
 func (r *Run) Started() { closeAll(&r.mine) }
@@ -124,11 +87,10 @@ func (r *Run) Started() { closeAll(&r.mine) }
 // wait for that to be copied.
 func (r *Run) Ended() {
 	r.Started()
-	r.copier.linger(r)
-	close(r.ended) // before the deadlines: a stream sets its own, and looks then
 	for _, f := range r.from[1:] {
 		_ = f.SetReadDeadline(time.Unix(1, 0)) // it may be closed already
 	}
+	time.AfterFunc(lingers, func() { close(r.ended) })
 }
 
 func closeAll(files *[3]*os.File) {
@@ -140,51 +102,21 @@ func closeAll(files *[3]*os.File) {
 	}
 }
 
-// linger notes that a command has ended whose output may not be copied yet.
-func (c *Copier) linger(r *Run) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	select {
-	case <-r.cancelled: // it is, or nobody waits for it any more
-		return
-	default:
-	}
-	c.lingering = append(c.lingering, r)
-	if len(c.lingering) > maxLingering {
-		c.lingering[0].cancel()
-		c.lingering = c.lingering[1:]
-	}
-}
-
-func (c *Copier) forget(r *Run) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, other := range c.lingering {
-		if other == r {
-			c.lingering = append(c.lingering[:i], c.lingering[i+1:]...)
-			return
-		}
-	}
-}
-
 // Close waits for what the commands wrote to be copied, up to limit, and drops the rest. Call it
-// when all of them have ended.
+// when all of them have ended. A write that is blocked in the kernel ends with the process.
 func (c *Copier) Close(limit time.Duration) {
 	done := make(chan struct{})
 	go func() { c.streams.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(limit):
-		c.cancel()
-		// What waits for its turn counts what it drops now. What is in a write stays there.
+		close(c.over)
 		select {
 		case <-done:
 		case <-time.After(countLimit):
 		}
 	}
-	c.cancel()
 	c.losses.close()
-	c.above.close()
 }
 
 // countLimit is what it takes to count what is dropped, of a hundred full pipes.

@@ -11,64 +11,57 @@ import (
 type Loss struct {
 	Lines int
 	Item  string // one whose lines they were, the last
-	Err   string // why that item's last one could not be written; empty: they were above the rate
+	Err   string // why that item's last one could not be written
 }
 
 // lossPeriod is how far apart two reports of losses are.
 const lossPeriod = 30 * time.Second
 
-// losses reports the first loss at once, and then once a period what has come since. Lines above
-// the rate and others have one each: neither waits for the other's period.
+// losses reports the first loss at once, and then once a period what has come since.
 type losses struct {
 	report func(Loss) // never waits
 
 	mu    sync.Mutex
 	since Loss
 	next  *time.Timer // nil: the next loss is reported at once
-	over  bool
 }
 
-// add takes lines that are lost; a nil err says that they were above the rate.
 func (l *losses) add(item string, lines int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.since.Lines += lines
-	l.since.Item = item
-	if err != nil {
-		l.since.Err = err.Error()
-	}
-	if l.next == nil && !l.over {
+	l.since.Item, l.since.Err = item, err.Error()
+	if l.next == nil {
 		l.tell()
+		l.next = time.AfterFunc(lossPeriod, l.period)
 	}
+}
+
+func (l *losses) period() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since.Lines == 0 {
+		l.next = nil
+		return
+	}
+	l.tell()
+	l.next.Reset(lossPeriod)
 }
 
 // tell needs l.mu.
 func (l *losses) tell() {
-	l.report(l.since)
-	l.since = Loss{}
-	l.next = time.AfterFunc(lossPeriod, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		switch {
-		case l.over:
-		case l.since.Lines == 0:
-			l.next = nil
-		default:
-			l.tell()
-		}
-	})
+	if l.since.Lines > 0 {
+		l.report(l.since)
+		l.since = Loss{}
+	}
 }
 
 // close reports what is left.
 func (l *losses) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.over = true
 	if l.next != nil {
 		l.next.Stop()
 	}
-	if l.since.Lines > 0 {
-		l.report(l.since)
-		l.since = Loss{}
-	}
+	l.tell()
 }

@@ -1,10 +1,6 @@
 //go:build unix
 
-// Package place finds where a path leads, and goes by no link that somebody else has put into a
-// directory that is shared with him:
-//
-//	p, err := place.Of("/tmp/export")
-//	f, err := p.Open(os.O_WRONLY|os.O_CREATE, 0o600)
+// Package place makes directories in which no other user can put anything.
 package place
 
 import (
@@ -13,252 +9,54 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-// Place is where a file is, behind links.
-type Place struct {
-	At    string
-	Was   fs.FileInfo // what is there; nil: nothing, or it is the system's
-	Plain bool        // it can be replaced
-	Made  []string    // by [MakeDir]: the directories that were not there
-
-	missing string // the first part of At that is not there
+// Private makes the directory where there is none, in a parent that is there, for its user alone.
+// It returns its path without links. See [Check] for what it refuses.
+func Private(dir string) (at string, err error) {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("%w: make its parent, or give a directory that this user may make",
+			err)
+	}
+	if err = Check(dir); err != nil {
+		return "", err
+	}
+	if at, err = filepath.EvalSymlinks(dir); err == nil {
+		if err = unix.Access(at, unix.R_OK|unix.W_OK|unix.X_OK); err != nil {
+			err = &fs.PathError{Op: "read and write to", Path: at, Err: err}
+		}
+	}
+	return at, err
 }
 
-// Open opens what [Of] has looked at. Flags are those of os.OpenFile; os.O_CREATE makes only what
-// was not there, with perm. The error is [ErrMoved] where something else has come since.
-func (p Place) Open(flags int, perm fs.FileMode) (*os.File, error) {
-	if p.Was == nil && !p.Plain { // the system's
-		return os.OpenFile(p.At, flags, perm)
-	}
-	create, truncate := flags&os.O_CREATE, flags&os.O_TRUNC // not before it is known what is there
-	flags &^= create | truncate
-	if p.Was == nil && create != 0 {
-		flags |= create | os.O_EXCL
-	}
-	if p.Plain { // or a pipe that has come would be waited for
-		flags |= syscall.O_NONBLOCK
-	}
-	f, err := os.OpenFile(p.At, flags|syscall.O_NOFOLLOW, perm)
-	if p.Was == nil || err != nil {
-		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ELOOP) ||
-			p.Plain && errors.Is(err, syscall.ENXIO) {
-			err = fmt.Errorf("%w: %w", ErrMoved, err)
-		}
-		return f, err
-	}
-	now, err := f.Stat()
-	// A number is free for another file as soon as the first one is gone.
-	if err == nil && (!os.SameFile(now, p.Was) || now.Mode().Type() != p.Was.Mode().Type()) {
-		err = fmt.Errorf("%s: %w", p.At, ErrMoved)
-	}
-	if err == nil && truncate != 0 && p.Plain {
-		err = f.Truncate(0)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// ErrMoved: between the look at a place and the opening another file or a link has come there.
-var ErrMoved = errors.New("another file has come in its place: try again, or give a path in a " +
-	"directory of your own")
-
-// maxLinks is how many links a path leads through at most, as in Linux.
-const maxLinks = 40
-
-// Of follows the path of a file. In a directory with the sticky bit that its group or all may write
-// to, such as /tmp, it refuses a link, and at the end a file, of another user than this one, root
-// and the directory's owner, as Linux does with fs.protected_symlinks and fs.protected_regular: he
-// would choose what is written to, or get it. In a directory without that bit whoever may write to
-// it may do all that with this user's own files.
-func Of(name string) (Place, error) {
-	if strings.HasSuffix(name, "/") {
-		return Place{}, &fs.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
-	}
-	return follow(name, false)
-}
-
-// Dir follows the path of a directory, as [Of] does that of a file, and returns it without links.
-// What is used by its path for long is no stranger's directory either: he could put a link there
-// later. Parts that are missing are none of his either when [MakeDir] has made them.
-func Dir(name string) (string, error) {
-	p, err := follow(name, true)
-	return p.At, err
-}
-
-// MakeDir is [Dir] that makes the directory where nothing is, for its user alone, and with parents
-// those that it is in. Each is made in one that was looked at, and is looked at itself before
-// anything is made in it: what somebody else puts there meanwhile is refused. What is there is
-// returned, and need not be a directory.
-func MakeDir(name string, parents bool) (Place, error) { return makeDir(name, parents, os.Mkdir) }
-
-func makeDir(name string, parents bool, mkdir func(string, fs.FileMode) error) (Place, error) {
-	var made []string
-	for met := 0; ; {
-		// From the beginning each time. What was seen to be no stranger's stays where it is.
-		p, err := follow(name, true)
-		if p.Made = made; err != nil || p.missing == "" {
-			return p, err
-		}
-		if p.missing != p.At && !parents {
-			return Place{}, fmt.Errorf("%w: make its parent, or give another directory",
-				&fs.PathError{Op: "mkdir", Path: p.At, Err: syscall.ENOENT})
-		}
-		err = mkdir(p.missing, 0o700)
-		if errors.Is(err, fs.ErrExist) && met < maxMet {
-			met++ // somebody was faster
-		} else if err != nil {
-			return Place{}, fmt.Errorf("%w: give a directory that this user may make", err)
-		}
-		if !slices.Contains(made, p.missing) {
-			made = append(made, p.missing)
-		}
-	}
-}
-
-// maxMet is how often somebody else may be faster than MakeDir: who makes a directory and removes
-// it all the time does not keep it.
-const maxMet = 100
-
-// OpenDir opens a directory as [MakeDir] finds or makes it. What is opened is what is at its path
-// then, and stays the same one when a link comes there. The error is [ErrMoved] where things come
-// and go meanwhile.
-func OpenDir(name string) (*os.File, error) {
-	at := name
-	var err error
-	for range 3 {
-		var f *os.File
-		// Opened first: while it is open no other file has its number.
-		f, err = os.OpenFile(at, syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
-		p, lost := MakeDir(name, false)
-		if lost == nil && err == nil && same(f, p.Was) {
-			return f, nil
-		}
-		if err == nil {
-			f.Close()
-			err = fmt.Errorf("%s: %w", at, ErrMoved)
-		}
-		if lost != nil {
-			return nil, lost
-		}
-		at = p.At
-	}
-	return nil, err
-}
-
-func same(f *os.File, as fs.FileInfo) bool {
-	now, err := f.Stat()
-	return err == nil && os.SameFile(now, as)
-}
-
-// follow follows the path of a file, or of a directory, of which the last parts may be missing.
-func follow(name string, dir bool) (Place, error) {
-	at, rest := rootOf(name), name
-	links := 0
-	for {
-		if !dir && systems(filepath.Join(at, rest)) {
-			return Place{At: filepath.Join(at, rest)}, nil
-		}
-		part, more, some := strings.Cut(strings.TrimLeft(rest, "/"), "/")
-		next := filepath.Join(at, part) // at has no links, so ".." is what is above it
-		info, err := os.Lstat(next)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && (dir || !some):
-			return Place{At: filepath.Join(next, more), Plain: true, missing: next}, nil
-		case err != nil:
-			if e, ok := errors.AsType[*fs.PathError](err); ok {
-				err = &fs.PathError{Op: "open", Path: name, Err: e.Err}
-			}
-			return Place{}, err
-		}
-		link := info.Mode()&fs.ModeSymlink != 0
-		if link || dir || !info.IsDir() {
-			if err := notAStrangers(next, info); err != nil {
-				return Place{}, err
-			}
-		}
-		switch {
-		case link:
-			if links++; links > maxLinks {
-				return Place{}, &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
-			}
-			target, err := os.Readlink(next)
-			if err != nil {
-				return Place{}, err
-			}
-			if filepath.IsAbs(target) {
-				at = rootOf(target)
-			}
-			if rest = target; some {
-				rest += "/" + more
-			}
-		case some:
-			at, rest = next, more
-		default:
-			return Place{At: next, Was: info, Plain: info.Mode().IsRegular()}, nil
-		}
-	}
-}
-
-// rootOf is where a path begins.
-func rootOf(path string) string {
-	if filepath.IsAbs(path) {
-		return "/"
-	}
-	return ""
-}
-
-// systems tells whether a path leads to what is no file on a disk. /dev/stdout may lead to a plain
-// file, which others write to as well. /dev/shm has plain files.
-func systems(path string) bool {
-	path, err := filepath.Abs(path)
-	return err == nil && !strings.HasPrefix(path, "/dev/shm/") &&
-		(strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/"))
-}
-
-// notAStrangers refuses what another user has put into a directory that is shared with him.
-func notAStrangers(path string, info fs.FileInfo) error {
-	dir := filepath.Dir(path)
-	shared, err := os.Stat(dir)
+// Check refuses what is no directory, belongs to another user than this one and root, or can be
+// written to by others: they could put files or links there. It refuses another user's link, too.
+// The error says what to do.
+func Check(dir string) error {
+	link, err := os.Lstat(dir)
 	if err != nil {
 		return err
 	}
-	whose, ok := ownerOf(info)
-	host, known := ownerOf(shared)
-	if !ok || !known || !strangers(shared.Mode(), host, whose, os.Geteuid()) {
-		return nil
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
 	}
-	kind := "file"
-	switch {
-	case info.Mode()&fs.ModeSymlink != 0:
-		kind = "link"
-	case info.IsDir():
-		kind = "directory"
-	}
-	return fmt.Errorf("%s is a %s of user %d, in a directory that others may write to: give "+
-		"another name, or a directory of your own", path, kind, whose)
-}
-
-// strangers tells whether what is in a directory belongs to somebody who was only let in there.
-// Host is the directory's owner.
-func strangers(dir fs.FileMode, host, whose, us int) bool {
-	return dir&fs.ModeSticky != 0 && dir.Perm()&0o022 != 0 && whose != us && whose != host &&
-		whose != root
-}
-
-// root may put a link anywhere.
-const root = 0
-
-func ownerOf(info fs.FileInfo) (int, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
+	of, _ := link.Sys().(*syscall.Stat_t)
+	switch {
+	case ok && link.Mode()&fs.ModeSymlink != 0 && of.Uid != 0 && int(of.Uid) != os.Geteuid():
+		return fmt.Errorf("%s is a link of user %d: give a directory of this user", dir, of.Uid)
+	case !info.IsDir():
+		return fmt.Errorf("%s is no directory: remove it, or give another one", dir)
+	case ok && st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d and not to %d: give a directory of this user", dir,
+			st.Uid, os.Geteuid())
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("others may write to %s (mode %04o): chmod go-w it, or give another one",
+			dir, info.Mode().Perm())
 	}
-	return int(st.Uid), true
+	return nil
 }

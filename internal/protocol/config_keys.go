@@ -26,11 +26,6 @@ func (k Keys) ParseConfigKey(key string) (name string, ok bool) {
 	return name, ok && name != "" && !strings.HasSuffix(name, "/")
 }
 
-// ConfigMarker returns the key in which a writer of config values keeps the number of its last
-// write. It lies outside of ConfigData, so that it wakes nobody. Of "" it is the prefix of them
-// all.
-func (k Keys) ConfigMarker(writer string) string { return k.root + "config_log/" + writer }
-
 // CheckConfigKey checks a config key where it enters, as [CheckID] does an id;
 // slashes inside are allowed. Errors: [store.ErrInvalid].
 func CheckConfigKey(key string) error {
@@ -45,49 +40,4 @@ func CheckConfigKey(key string) error {
 		return store.Invalid(op, "it ends in a slash, as only prefixes do")
 	}
 	return store.CheckKey(op, key)
-}
-
-// Marker is the value of config_log/<writer>: how far a writer has come. Every
-// write of its changes this key in the same transaction, on the condition that nobody else did; so
-// what is written here has been applied, and once.
-type Marker struct {
-	Seq   uint64  `json:"n"`            // of the last write that was applied
-	At    uint64  `json:"at,omitempty"` // its ModifyIndex; 0: that of this key
-	Claim uint64  `json:"claim"`        // raised whenever a process begins to write
-	By    Process `json:"by"`           // that process
-	Round uint64  `json:"r,omitempty"`  // raised to outdate what is under way, between two writes
-	Since int64   `json:"t,omitempty"`  // when that process last wrote or claimed it, in Unix seconds
-	// Lost is the number of the last write of which this key cannot tell what became of it: others
-	// had deleted it or written over it meanwhile. 0, or not above Seq: there is none.
-	Lost uint64 `json:"lost,omitempty"`
-	// Denied is the run of denials of logged writes that this key's writer is in.
-	Denied Denials `json:"denied,omitzero"`
-}
-
-// Denials is a run of denials of logged writes whose callers had gone, by a token that may write
-// the marker.
-type Denials struct {
-	Seq  uint64 `json:"n"`   // of the write that was denied last
-	Last int64  `json:"t"`   // when, in Unix milliseconds
-	For  int64  `json:"for"` // how long such writes have been tried, in milliseconds
-}
-
-// Encode returns the JSON form.
-func (m Marker) Encode() []byte { return encode(m) }
-
-// mostCounted is more than anything that is counted in a marker comes to: what is above was not
-// counted. It leaves room for sums.
-const mostCounted = 1 << 62
-
-// ParseMarker reads a marker.
-func ParseMarker(value []byte) (Marker, error) {
-	var m Marker
-	if err := decode("config marker", value, &m); err != nil {
-		return Marker{}, err
-	}
-	if most := max(m.Seq, m.At, m.Claim, m.Round, m.Lost); most > mostCounted {
-		return Marker{}, store.Invalid("config marker",
-			"one of its numbers is %d, which nothing has been counted to", most)
-	}
-	return m, nil
 }

@@ -28,6 +28,8 @@ type LeaderState struct {
 	// Override is the order to release the brake that had been carried out when it came on, by its
 	// ModifyIndex: it is about something else. 0: there was none.
 	Override uint64 `json:"override,omitempty"`
+	// Refused are the orders that Consul refuses, by key, and why: they are skipped for a while.
+	Refused map[string]string `json:"refused,omitempty"`
 	// Absent are the vanished members whose items wait for them.
 	Absent map[string]Waited `json:"absent,omitempty"`
 }
@@ -73,6 +75,12 @@ func ParseLeaderState(value []byte) (LeaderState, error) {
 		return LeaderState{}, store.Invalid("leader state",
 			"it is to be believed for %v; the most is %v", s.Life,
 			NoteLife(store.MaxTTL, store.MaxLockDelay))
+	}
+	for key, why := range s.Refused {
+		if !isLine(why) {
+			return LeaderState{}, store.Invalid("leader state",
+				"why %q is refused is no line of text", store.ShortenPart(key))
+		}
 	}
 	for member, w := range s.Absent {
 		if w.For < 0 || w.Of < 0 || w.Ack == 0 || w.Session == "" {

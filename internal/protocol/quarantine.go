@@ -14,28 +14,22 @@ const MaxOwners = 2
 // no more: else a sick host, which has the fewest items, would get those of all others in turn.
 const SuspectAfter = 3
 
-// FailedFor is how long a failure at a member counts, by the clock of the leader, and HostFor how
-// long one that its host was to blame for does.
-const (
-	FailedFor = 24 * time.Hour
-	HostFor   = 10 * time.Minute
-)
+// MaxHere is the most members that a [Quarantine] names as registered.
+const MaxHere = 100
 
-// Why an item is quarantined, in a [Quarantine].
-const (
-	QuarantineOwners  = "owners"  // its work has failed at MaxOwners members
-	QuarantineNowhere = "nowhere" // at one, and no other member takes it, as yet
-)
+// FailedFor is how long a failure at a member counts, by the clock of the leader.
+const FailedFor = 24 * time.Hour
 
 // Quarantine is the value of quarantine/<w>: where the work of item w has failed too often.
 type Quarantine struct {
 	Failed []FailedOwner `json:"failed"` // one for each member, the oldest first
 	// Since is from when on nobody runs the item; zero: it is tried elsewhere. Milliseconds of Unix
 	// time, by the leader's clock.
-	Since int64  `json:"since,omitempty"`
-	Why   string `json:"why,omitempty"`
+	Since int64 `json:"since,omitempty"`
+	// Here are the members that were registered then, if they are [MaxHere] at the most. It is tried
+	// at a member of another id.
+	Here []string `json:"here,omitempty"`
 	// Orders is the index of the operators' orders as the leader knew them when it wrote this.
-	// Zero: a version that does not say so.
 	Orders uint64 `json:"orders,omitempty"`
 	// Made is the CreateIndex of the item's key in the workload, likewise.
 	Made uint64 `json:"made,omitempty"`
@@ -69,20 +63,13 @@ type FailedOwner struct {
 	Session string `json:"sid"` // of then: a member that was registered anew may be tried again
 	At      int64  `json:"at"`  // milliseconds of Unix time, by the leader's clock
 	Exit    string `json:"exit,omitempty"`
-	// Hosts: the host was to blame, see [WorkReport]. It is no reason to quarantine the item.
-	Hosts bool `json:"hosts,omitempty"`
 }
 
 // Time is when the leader heard of it.
 func (f FailedOwner) Time() time.Time { return time.UnixMilli(f.At).UTC() }
 
 // Until is how long it counts.
-func (f FailedOwner) Until() time.Time {
-	if f.Hosts {
-		return f.Time().Add(HostFor)
-	}
-	return f.Time().Add(FailedFor)
-}
+func (f FailedOwner) Until() time.Time { return f.Time().Add(FailedFor) }
 
 // FailsAt tells whether the work has failed at a member that is registered under session still, and
 // the item was not quarantined for it.
@@ -126,6 +113,9 @@ func ParseQuarantine(value []byte) (Quarantine, error) {
 	if n := len(q.Failed); n == 0 || n > maxFailed || q.Since < 0 || q.Since > lastMillisecond {
 		return Quarantine{}, store.Invalid(kind, "it names %d members and the time %d", n, q.Since)
 	}
+	if len(q.Here) > 10*MaxHere {
+		return Quarantine{}, store.Invalid(kind, "it names %d members as registered", len(q.Here))
+	}
 	for _, f := range q.Failed {
 		if err := couldBeSession(kind, f.Session); err != nil {
 			return Quarantine{}, err
@@ -135,9 +125,6 @@ func ParseQuarantine(value []byte) (Quarantine, error) {
 			return Quarantine{}, store.Invalid(kind, "it names %q, which is no member's failure",
 				store.ShortenPart(f.Member))
 		}
-	}
-	if !isLine(q.Why) {
-		return Quarantine{}, store.Invalid(kind, "its reason is no line of text")
 	}
 	return q, nil
 }

@@ -116,6 +116,17 @@ func isLine(text string) bool {
 	return len(text) <= 2*MaxExitBytes && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
+// Line makes a text one line that readers believe.
+func Line(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	return strings.ToValidUTF8(text[:min(len(text), 2*MaxExitBytes)], "")
+}
+
 // MemberWork is a key under [Keys.States].
 type MemberWork struct {
 	Member string

@@ -87,14 +87,10 @@ func TestASessionInAnotherDatacenterIsOnAServersNodeThere(t *testing.T) {
 
 // A node that the catalog has lost for a while is no other datacenter's.
 func TestASessionWaitsForItsNodeInItsOwnDatacenter(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		c := consul.Client().Catalog()
-		_, err := c.Register(&api.CatalogRegistration{Node: "other", Address: "10.0.0.2",
-			Service: &api.AgentService{Service: "consul"}}, nil)
-		must(t, err)
-		self, err := consul.Client().Agent().NodeName()
-		must(t, err)
-		_, err = c.Deregister(&api.CatalogDeregistration{Node: self}, nil)
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+		agent := consul.AddAgent("other")
+		agent.LeaveAfter(time.Minute)
+		s, err := store.New(store.Config{Client: agent.Client()})
 		must(t, err)
 		_, _, err = s.CreateSession(t.Context(), store.SessionOptions{TTL: store.DefaultTTL})
 		wantKind(t, err, store.ErrUnreachable, true)

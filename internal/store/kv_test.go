@@ -55,7 +55,7 @@ func TestValuesUpToConsulsLimitAreWritten(t *testing.T) {
 // has replayed its log.
 func TestAKeyIsNotReadFromThePast(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		kv, past := s.KV(counter), consul.Moment()
+		kv, past := s.KV(counter), consul.Snapshot()
 		must(t, kv.Put(t.Context(), "k", []byte("v")))
 		consul.ElectionStart()
 		consul.ElectionEndBehind(past)

@@ -37,6 +37,9 @@ const (
 	nameLetter = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
+// SequenceBytes is how many bytes a sequence key takes at most in a transaction, without its name.
+const SequenceBytes = 100 + namesKept*(nameLength+1)*4/3
+
 // NewName returns a name for one transaction: random, so that no two have the same.
 func NewName() string { return rand.Text()[:nameLength] }
 
@@ -75,6 +78,14 @@ func (q Sequence) with(name string) []string {
 	return names[max(0, len(names)-namesKept):]
 }
 
+// SequenceAfter stands for a read that showed this name as the last one: for [Sequence.Outcome].
+func SequenceAfter(name string) Sequence {
+	if name == "" {
+		return Sequence{}
+	}
+	return Sequence{names: []string{name}}
+}
+
 // Index is the ModifyIndex of the key: 0 if it does not exist. It is the index of the last
 // transaction that moved the key.
 func (q Sequence) Index() uint64 { return q.index }
@@ -94,11 +105,14 @@ func (q Sequence) Has(name string) bool { return slices.Contains(q.names, name) 
 // the read before, and whose answer was lost or was a refusal. Applied: its name is there. Not
 // known: others have moved the key so often since that the names do not go back to the read before.
 // Known and not applied: it has not been applied so far, and cannot be any more if the key has moved
-// since, because of its index.
+// since, because of its index. A key whose index went back is that of a Consul which was restored to
+// a moment before the transaction.
 func (q Sequence) Outcome(before Sequence, name string) (applied, known bool) {
 	switch {
 	case q.Has(name):
 		return true, true
+	case q.index < before.index:
+		return false, true
 	case len(before.names) == 0:
 		return false, len(q.names) < namesKept
 	}
@@ -162,11 +176,11 @@ func (o *Once) Txn(ctx context.Context, ops ...Op) (Result, error) {
 	return Result{}, err
 }
 
-// OnceSpace is how many operations, and how many bytes of a body, a sequence key takes at most in a
-// transaction.
-func OnceSpace(key string) (ops, bytes int) {
-	full := Sequence{Key: key, names: slices.Repeat([]string{"AAAAAAAA"}, namesKept)}
-	return 1, full.Move("AAAAAAAA").most()
+// CheckOnce is [CheckTxn] for operations that go with a sequence key.
+func CheckOnce(key string, ops ...Op) error {
+	name := strings.Repeat("A", nameLength)
+	full := Sequence{Key: key, index: math.MaxUint64, names: slices.Repeat([]string{name}, namesKept)}
+	return CheckTxn(append(ops[:len(ops):len(ops)], full.Move(name))...)
 }
 
 // Advance moves the sequence key of one writer from index, 0 if it does not exist, to the next one.

@@ -136,7 +136,7 @@ func TestRenewingASessionThatIsGoneSaysSo(t *testing.T) {
 
 func TestA404FromAServerThatStillReplaysItsLogEndsNoSession(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		past := consul.Moment()
+		past := consul.Snapshot()
 		id := session(t, s)
 		consul.ElectionStart()
 		consul.ElectionEndBehind(past)
@@ -161,7 +161,7 @@ func TestA404FromAServerThatStillReplaysItsLogEndsNoSession(t *testing.T) {
 func TestA200FromAServerThatStillReplaysItsLogRenewsNoSession(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 		id := session(t, s)
-		past := consul.Moment()
+		past := consul.Snapshot()
 		must(t, s.DestroySession(t.Context(), id))
 		consul.ElectionStart()
 		consul.ElectionEndBehind(past)

@@ -311,7 +311,7 @@ func TestAnEmptyPrefixIsWokenByItsNeighbours(t *testing.T) {
 
 func TestAServerThatStillReplaysItsLogShowsAWatchNothingOfThePast(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		past := consul.Moment()
+		past := consul.Snapshot()
 		txn(t, s, store.Set("k", []byte("v"), 0), store.Set("p/k", []byte("v"), 0))
 		followed := s.Watch("k")
 		next(t, followed)

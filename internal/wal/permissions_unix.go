@@ -4,9 +4,8 @@ package wal
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/coordd/coordd/internal/place"
@@ -18,41 +17,20 @@ const cautious = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 func isLink(err error) bool { return errors.Is(err, syscall.ELOOP) }
 
-// makeDirs makes a directory, and those that it is in, behind no link of another user's. It returns
-// those that were not there.
-func makeDirs(dir string) ([]string, error) {
-	p, err := place.MakeDir(dir, true)
-	if err != nil {
+// makeDirs makes a directory and those that it is in, and returns those that were not there.
+func makeDirs(dir string) (made []string, err error) {
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); err == nil {
+			break
+		}
+		made = append(made, at)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return p.Made, checkOwner(p.Was)
+	return made, place.Check(dir)
 }
 
 // CheckDir refuses a directory in which others can put files: a log of theirs would be replayed,
-// and a link written through. Nor may a link of theirs lead there.
-func CheckDir(dir string) error {
-	at, err := place.Dir(dir)
-	if err != nil {
-		return err
-	}
-	info, err := os.Lstat(at)
-	if err != nil {
-		return err
-	}
-	return checkOwner(info)
-}
-
-func checkOwner(info fs.FileInfo) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !info.IsDir():
-		return fmt.Errorf("it is no directory: move it away, or give another one")
-	case ok && st.Uid != 0 && int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("it belongs to user %d, and this process is user %d: give one of its own",
-			st.Uid, os.Geteuid())
-	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("others may write to it (mode %04o): chmod go-w it, or give another one",
-			info.Mode().Perm())
-	}
-	return nil
-}
+// and a link written through.
+func CheckDir(dir string) error { return place.Check(dir) }

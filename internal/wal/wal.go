@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 )
 
 var (
@@ -23,10 +22,6 @@ var (
 	ErrBroken = errors.New("the log is broken")
 	// ErrUncertain is returned, with ErrBroken, when the disk may hold the records or not.
 	ErrUncertain = errors.New("the disk may hold it")
-	// ErrGone is returned, with ErrBroken, when the log's file, or its lock, is not in the
-	// directory any more, or another one is. The records were not appended. [CheckInPlace] returns
-	// it of any file.
-	ErrGone = errors.New("the log was removed or replaced")
 )
 
 // The files of a log's directory.
@@ -58,18 +53,11 @@ type Log struct {
 	mu     chanMutex
 	lock   *os.File
 	file   *os.File
-	files  atomic.Pointer[openFiles] // the two, for those who do not wait for the disk
-	gone   atomic.Pointer[error]     // when it was closed
 	size   int64
 	synced int64 // of it
 	broken error
 	closed bool
 }
-
-// openFiles are the files that the log has open.
-type openFiles struct{ lock, file *os.File }
-
-func (l *Log) publishFiles() { l.files.Store(&openFiles{l.lock, l.file}) }
 
 // chanMutex is a mutex that synctest knows a goroutine to wait for, unlike a sync.Mutex: it is held
 // while the disk is busy.
@@ -141,14 +129,6 @@ func (l *Log) load() ([][]byte, error) {
 	}
 	if err == nil {
 		l.file = f
-		l.publishFiles()
-		// The lock of the directory may have been removed while its process lives.
-		if err := lockOpen(f); err != nil {
-			return nil, fmt.Errorf("%s: %w", l.path(fileName), err)
-		}
-		if err := l.checkInPlace(f, fileName); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrInUse, err) // it was rewritten just now
-		}
 	}
 	if err := os.Remove(l.path(nextName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err // a Rewrite that was interrupted
@@ -186,22 +166,17 @@ func (l *Log) cutTo(size int64) error {
 }
 
 // Append adds records, all or none of them, and returns when they are on the disk. Errors:
-// [ErrFull], [ErrBroken], with it [ErrGone] or [ErrUncertain], and those of the file system. Only
-// after ErrUncertain something may have been appended.
+// [ErrFull], [ErrBroken], with it [ErrUncertain], and those of the file system. Only after
+// ErrUncertain something may have been appended.
 func (l *Log) Append(records ...[]byte) error {
 	return l.add(true, true, records)
 }
 
-// Note adds a record that matters less: it survives the end of the process, and that of the machine
-// only if an Append or Rewrite followed. It is allowed a little over the log's bound. Errors as for
-// Append.
-func (l *Log) Note(record []byte) error {
-	return l.add(false, false, [][]byte{record})
-}
-
-// NoteSynced is Note, and returns when the record is on the disk.
-func (l *Log) NoteSynced(record []byte) error {
-	return l.add(true, false, [][]byte{record})
+// Note adds a record that matters less, for which the log may be a little over its bound. If synced
+// is false, the record survives the end of the process, and that of the machine only if something
+// that is synced followed. Errors as for Append.
+func (l *Log) Note(record []byte, synced bool) error {
+	return l.add(synced, false, [][]byte{record})
 }
 
 func (l *Log) add(durable, bounded bool, records [][]byte) error {
@@ -217,12 +192,6 @@ func (l *Log) add(durable, bounded bool, records [][]byte) error {
 	case bounded && l.size+int64(len(b)) > l.max:
 		return fmt.Errorf("%w: %d of %d bytes are taken", ErrFull, l.size, l.max)
 	}
-	// Before anything is written: where only the lock was removed, another process writes to this
-	// very file.
-	if err := l.checkHeld(); err != nil {
-		l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
-		return fmt.Errorf("nothing was logged: %w", l.broken)
-	}
 	if _, err = l.file.WriteAt(b, l.size); err != nil {
 		if undo := l.file.Truncate(l.size); undo != nil {
 			l.broken = fmt.Errorf("%w: %w; and it cannot be undone: %w", ErrBroken, err, undo)
@@ -235,14 +204,6 @@ func (l *Log) add(durable, bounded bool, records [][]byte) error {
 			l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
 			_ = l.file.Truncate(l.size) // so that it is not found when only the process ends
 			return fmt.Errorf("%w: %w", ErrUncertain, l.broken)
-		}
-		if err := l.checkHeld(); err != nil {
-			l.broken = fmt.Errorf("%w: %w", ErrBroken, err)
-			// It may have been moved, and be read again elsewhere.
-			if undo := errors.Join(l.file.Truncate(l.size), l.sync(l.file)); undo != nil {
-				return fmt.Errorf("%w: %w: %w", ErrUncertain, l.broken, undo)
-			}
-			return fmt.Errorf("nothing was logged: %w", l.broken)
 		}
 	}
 	l.size += int64(len(b))
@@ -263,81 +224,9 @@ func encodeRecords(b []byte, records [][]byte, synced int64) ([]byte, error) {
 	return b, nil
 }
 
-// Held tells whether the log is still what is found in its directory; else [ErrGone]. Append asks
-// it itself. It waits for no Append that the disk keeps. Of a log that was closed it tells how it
-// was then.
-func (l *Log) Held() error {
-	for {
-		p := l.files.Load()
-		if p == nil {
-			if gone := l.gone.Load(); gone != nil {
-				return *gone
-			}
-			return nil
-		}
-		if err := l.checkFiles(p); err == nil || l.files.Load() == p {
-			return err
-		}
-	}
-}
-
-func (l *Log) checkHeld() error { return l.checkFiles(&openFiles{l.lock, l.file}) }
-
-func (l *Log) checkFiles(p *openFiles) error {
-	return errors.Join(l.checkInPlace(p.file, fileName), l.checkInPlace(p.lock, lockName))
-}
-
-func (l *Log) checkInPlace(f *os.File, name string) error { return CheckInPlace(f, l.path(name)) }
-
-// CheckInPlace compares an open file with what its path leads to now. Records in a file without a
-// name are on the disk, and nobody finds them. Errors: [ErrGone].
-func CheckInPlace(f *os.File, path string) error {
-	there, err := os.Lstat(path)
-	if err == nil {
-		var own fs.FileInfo
-		if own, err = f.Stat(); err == nil && !os.SameFile(there, own) {
-			err = errors.New("it is another one")
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrGone, path, err)
-	}
-	return nil
-}
-
-// reclaimDir makes the directory this log's again where it was removed. What another one has put
-// there is left alone.
-func (l *Log) reclaimDir() error {
-	unlocked := l.checkInPlace(l.lock, lockName) != nil
-	if unlocked {
-		if err := makeDir(l.dir, l.sync); err != nil {
-			return err
-		}
-		lock, err := lockFile(l.path(lockName))
-		if err != nil {
-			return err
-		}
-		old := l.lock
-		l.lock = lock
-		l.publishFiles()
-		_ = old.Close() // of a file that is no more
-	}
-	if err := l.checkInPlace(l.file, fileName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: move it away", err)
-	} else if err != nil || !unlocked {
-		return nil
-	}
-	info, err := l.file.Stat()
-	if err == nil && info.Size() != l.size {
-		err = fmt.Errorf("%w: %s: another process has written to it: move it away", ErrGone,
-			l.path(fileName))
-	}
-	return err
-}
-
-// Rewrite replaces everything by records, and makes a directory anew that was removed. Errors as
-// for Append. The log is then as it was, unless the error is [ErrUncertain]: then it is either.
-// After it a broken log is a good one: what the disk holds is known again.
+// Rewrite replaces everything by records. Errors as for Append. The log is then as it was, unless
+// the error is [ErrUncertain]: then it is either. After it a broken log is a good one: what the disk
+// holds is known again.
 func (l *Log) Rewrite(records ...[]byte) error {
 	b, err := encodeRecords([]byte(fileHeader), records, 0)
 	if err != nil {
@@ -348,19 +237,11 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	if l.closed {
 		return l.broken
 	}
-	if l.file != nil {
-		if err := l.reclaimDir(); err != nil {
-			return err
-		}
-	}
 	f, err := OpenFile(l.path(nextName), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	if err = lockOpen(f); err == nil {
-		_, err = f.Write(b)
-	}
-	if err == nil {
+	if _, err = f.Write(b); err == nil {
 		err = l.sync(f)
 	}
 	if err == nil {
@@ -371,7 +252,6 @@ func (l *Log) Rewrite(records ...[]byte) error {
 	}
 	old := l.file
 	l.file, l.size, l.synced, l.broken = f, int64(len(b)), int64(len(b)), nil
-	l.publishFiles()
 	if old != nil {
 		_ = old.Close() // of the file that is no more
 	}
@@ -393,12 +273,6 @@ func (l *Log) Size() int64 {
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.files.Load(); p != nil {
-		if gone := l.checkFiles(p); gone != nil {
-			l.gone.Store(&gone)
-		}
-	}
-	l.files.Store(nil)
 	var err error
 	if l.file != nil {
 		err = l.file.Close()

@@ -43,7 +43,7 @@ func TestWhatWasAppendedIsReadAgainInOrder(t *testing.T) {
 	for _, r := range want[:2] {
 		must(t, l.Append([]byte(r)))
 	}
-	must(t, l.Note([]byte(want[2])))
+	must(t, l.Note([]byte(want[2]), false))
 	l, got = reopened(t, l, dir)
 	if !slices.Equal(got, want) {
 		t.Fatalf("read %q, want %q", got, want)
@@ -155,7 +155,7 @@ func TestAFullLogRefusesAndKeepsWhatItHas(t *testing.T) {
 	if err := l.Append(make([]byte, wal.MaxRecord+1)); !errors.Is(err, wal.ErrFull) {
 		t.Errorf("a record over the bound: %v", err)
 	}
-	if err := l.Note([]byte("done")); err != nil {
+	if err := l.Note([]byte("done"), false); err != nil {
 		t.Errorf("a note has no room: %v", err)
 	}
 	l, got := reopened(t, l, dir)
@@ -182,15 +182,17 @@ func TestABrokenLogIsGoodAgainOnceItIsRewritten(t *testing.T) {
 	l, _ := open(t, dir, wal.Options{})
 	must(t, l.Append([]byte("one")))
 	wal.Break(l)
-	for _, add := range []func([]byte) error{l.Note, l.NoteSynced, func(b []byte) error {
-		return l.Append(b)
-	}} {
+	for _, add := range []func([]byte) error{
+		func(b []byte) error { return l.Note(b, false) },
+		func(b []byte) error { return l.Note(b, true) },
+		func(b []byte) error { return l.Append(b) },
+	} {
 		if err := add([]byte("lost")); !errors.Is(err, wal.ErrBroken) {
 			t.Fatal(err)
 		}
 	}
 	must(t, l.Rewrite([]byte("one")))
-	must(t, l.NoteSynced([]byte("two")))
+	must(t, l.Note([]byte("two"), true))
 	l, got := reopened(t, l, dir)
 	must(t, l.Close())
 	if !slices.Equal(got, []string{"one", "two"}) {
@@ -263,140 +265,6 @@ func TestWhatAFailedFsyncLeftIsNotFoundByTheNextOpen(t *testing.T) {
 	defer l.Close()
 	if !slices.Equal(got, []string{"one"}) {
 		t.Errorf("found %q, and the caller was told of the first one only", got)
-	}
-}
-
-func TestALogThatWasRemovedOrReplacedTakesNothingUntilItIsMadeAnew(t *testing.T) {
-	for what, remove := range map[string]func(dir string) error{
-		"the directory removed": os.RemoveAll,
-		"the directory moved":   func(dir string) error { return os.Rename(dir, dir+".old") },
-		"the file removed": func(dir string) error {
-			return os.Remove(filepath.Join(dir, "log"))
-		},
-		"the lock removed": func(dir string) error {
-			return os.Remove(filepath.Join(dir, "lock"))
-		},
-	} {
-		dir := filepath.Join(t.TempDir(), "log.d")
-		l, _ := open(t, dir, wal.Options{})
-		must(t, l.Append([]byte("one")))
-		if err := l.Held(); err != nil {
-			t.Errorf("%s: not yet: %v", what, err)
-		}
-		must(t, remove(dir))
-		if err := l.Held(); !errors.Is(err, wal.ErrGone) {
-			t.Errorf("%s: it is said to be there: %v", what, err)
-		}
-		for _, add := range []func([]byte) error{
-			func(b []byte) error { return l.Append(b) }, l.NoteSynced} {
-			if err := add([]byte("two")); !errors.Is(err, wal.ErrBroken) ||
-				!errors.Is(err, wal.ErrGone) || errors.Is(err, wal.ErrUncertain) {
-				t.Errorf("%s: appended to it: %v", what, err)
-			}
-		}
-		if err := l.Rewrite([]byte("one"), []byte("three")); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-		if _, _, err := wal.Open(dir, wal.Options{}); !errors.Is(err, wal.ErrInUse) {
-			t.Errorf("%s: made anew, and opened twice: %v", what, err)
-		}
-		l, got := reopened(t, l, dir)
-		if !slices.Equal(got, []string{"one", "three"}) {
-			t.Errorf("%s: made anew, it holds %q", what, got)
-		}
-		l.Close()
-	}
-}
-
-func TestOfAClosedLogItIsToldWhetherItWasThere(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "log.d")
-	l, _ := open(t, dir, wal.Options{})
-	must(t, os.RemoveAll(dir))
-	must(t, l.Close())
-	if err := l.Held(); !errors.Is(err, wal.ErrGone) {
-		t.Errorf("removed before: %v", err)
-	}
-	l, _ = open(t, dir, wal.Options{})
-	must(t, l.Close())
-	must(t, os.RemoveAll(dir))
-	if err := l.Held(); err != nil {
-		t.Errorf("removed since: %v", err)
-	}
-}
-
-func TestALogThatAnotherHasTakenThePlaceOfIsLeftAlone(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "log.d")
-	l, _ := open(t, dir, wal.Options{})
-	must(t, os.Rename(dir, dir+".old"))
-	other, _ := open(t, dir, wal.Options{})
-	must(t, other.Append([]byte("theirs")))
-	if err := l.Append([]byte("ours")); !errors.Is(err, wal.ErrGone) {
-		t.Errorf("appended: %v", err)
-	}
-	if err := l.Rewrite([]byte("ours")); !errors.Is(err, wal.ErrInUse) {
-		t.Errorf("over the log of another process: %v", err)
-	}
-	other.Close()
-	if err := l.Rewrite([]byte("ours")); !errors.Is(err, wal.ErrGone) {
-		t.Errorf("over another log: %v", err)
-	}
-	l.Close()
-	other, got := open(t, dir, wal.Options{})
-	defer other.Close()
-	if !slices.Equal(got, []string{"theirs"}) {
-		t.Errorf("the other log holds %q", got)
-	}
-}
-
-// The lock alone was removed, as somebody does who takes it for a dead process's.
-func TestALogWhoseLockWasRemovedIsInUseStill(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "log.d")
-	var during func()
-	l, _ := open(t, dir, wal.Options{Sync: func(f *os.File) error {
-		if during != nil {
-			during()
-		}
-		return f.Sync()
-	}})
-	must(t, l.Append([]byte("one")))
-	other := func() {
-		during = nil
-		if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
-			t.Error(err)
-		}
-		if other, got, err := wal.Open(dir, wal.Options{}); !errors.Is(err, wal.ErrInUse) {
-			t.Errorf("opened by another one, which found %q: %v", got, err)
-			defer other.Close()
-			if err := other.Append([]byte("theirs")); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	other()
-	for what, add := range map[string]func([]byte) error{
-		"noted":    l.Note,
-		"appended": func(b []byte) error { return l.Append(b) },
-	} {
-		if err := add([]byte("ours")); !errors.Is(err, wal.ErrGone) ||
-			errors.Is(err, wal.ErrUncertain) {
-			t.Errorf("%s without a lock: %v", what, err)
-		}
-	}
-	if err := l.Rewrite([]byte("one")); err != nil {
-		t.Error(err)
-	}
-	during = other
-	if err := l.Append([]byte("two")); !errors.Is(err, wal.ErrGone) {
-		t.Errorf("the lock was removed while the disk was busy: %v", err)
-	}
-	during = other
-	if err := l.Rewrite([]byte("one"), []byte("three")); err != nil {
-		t.Error(err)
-	}
-	l, got := reopened(t, l, dir)
-	defer l.Close()
-	if !slices.Equal(got, []string{"one", "three"}) {
-		t.Errorf("the log holds %q", got)
 	}
 }
 

@@ -35,11 +35,10 @@ func Start(t testing.TB, name string, tree supervisor.Tree,
 	return s
 }
 
-// CleanEnd asserts that what Run returned is the end of a clean stop: nil or, with
-// [supervisor.WithCause], a *[supervisor.StoppedError].
+// CleanEnd asserts that what Run returned is the end of a clean stop, which is nil.
 func CleanEnd(t testing.TB, err error) {
 	t.Helper()
-	if _, asked := err.(*supervisor.StoppedError); err != nil && !asked {
+	if err != nil {
 		t.Errorf("the supervisor did not end cleanly: %+v", err)
 	}
 }

@@ -29,10 +29,10 @@ func (r *recorder) Errorf(format string, args ...any) {
 }
 
 // of runs the tree for a second as a test of its own and gives its failures.
-func of(t *testing.T, run func(context.Context) error, opts ...supervisor.Option) string {
+func of(t *testing.T, run func(context.Context) error) string {
 	rec := &recorder{TB: t}
 	supervisortest.Start(rec, "root",
-		supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: run}}}, opts...)
+		supervisor.Tree{Children: []supervisor.Child{{Name: "a", Run: run}}})
 	time.Sleep(time.Second)
 	for _, f := range rec.cleanup {
 		f()
@@ -43,10 +43,8 @@ func of(t *testing.T, run func(context.Context) error, opts ...supervisor.Option
 func TestACleanStopPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stops := func(ctx context.Context) error { <-ctx.Done(); return nil }
-		for _, opts := range [][]supervisor.Option{nil, {supervisor.WithCause()}} {
-			if got := of(t, stops, opts...); got != "" {
-				t.Errorf("failed: %s", got)
-			}
+		if got := of(t, stops); got != "" {
+			t.Errorf("failed: %s", got)
 		}
 	})
 }

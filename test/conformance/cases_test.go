@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,56 +74,16 @@ func TestCases(t *testing.T) {
 }
 
 var cases = map[string]func(env){
-	"the official client reads what it wrote":             clientReadsBack,
 	"cas never loses an update":                           casNeverLoses,
 	"a lock has one holder at a time":                     oneHolder,
-	"the official lock and semaphore work":                officialLock,
-	"a failed transaction names its operations":           txnNamesOperations,
 	"a blocking query ends with its context":              blockingEndsWithContext,
 	"a wait lasts as long as asked and a sixteenth more":  waitLastsAsAsked,
 	"every write wakes a watch that keeps up":             watchSeesEveryWrite,
-	"periodic renewal ends when the session is gone":      renewPeriodicEnds,
 	"a silent ttl check takes its session along":          silentCheckEndsSession,
-	"a node that leaves the catalog takes its sessions":   nodeTakesSessions,
-	"the agent and the catalog know the node":             agentKnowsNode,
 	"a session ends at twice its ttl, not before":         sessionEndsAtTwiceTTL,
 	"a renewal starts the ttl anew":                       renewalStartsAnew,
 	"a key is locked for its lock-delay and no longer":    lockDelayEnds,
 	"a delayed key of a deleting session can be acquired": deletedKeyAfterDelay,
-}
-
-func clientReadsBack(e env) {
-	kv := e.client.KV()
-	for i := range 5 {
-		_, err := kv.Put(&api.KVPair{Key: fmt.Sprintf("%sk%d", e.prefix, i), Value: []byte{byte(i),
-			0, 255}, Flags: uint64(i)}, nil)
-		e.must(err)
-	}
-	pairs, meta, err := kv.List(e.prefix, &api.QueryOptions{RequireConsistent: true})
-	e.must(err)
-	if len(pairs) != 5 || meta.LastIndex == 0 || !meta.KnownLeader {
-		e.Fatalf("%d pairs, meta %+v", len(pairs), meta)
-	}
-	for i, p := range pairs {
-		if p.Flags != uint64(i) || string(p.Value) != string([]byte{byte(i), 0, 255}) ||
-			p.ModifyIndex != p.CreateIndex {
-			e.Errorf("pair %d: %+v", i, p)
-		}
-	}
-	if meta.LastIndex != pairs[4].ModifyIndex {
-		e.Errorf("the list's index is %d, the newest key's %d", meta.LastIndex,
-			pairs[4].ModifyIndex)
-	}
-	keys, _, err := kv.Keys(e.prefix, "/", nil)
-	e.must(err)
-	if len(keys) != 5 {
-		e.Errorf("keys: %v", keys)
-	}
-	_, err = kv.DeleteTree(e.prefix, nil)
-	e.must(err)
-	if p := e.get(e.prefix + "k0"); p != nil {
-		e.Errorf("still there: %+v", p)
-	}
 }
 
 func casNeverLoses(e env) {
@@ -208,63 +167,6 @@ func oneHolder(e env) {
 	}
 }
 
-func officialLock(e env) {
-	opts := func() *api.LockOptions {
-		return &api.LockOptions{Key: e.prefix + "lock", SessionTTL: "10s",
-			LockWaitTime: 200 * time.Millisecond, LockTryOnce: true, LockDelay: time.Millisecond}
-	}
-	first, err := e.client.LockOpts(opts())
-	e.must(err)
-	lost, err := first.Lock(nil)
-	e.must(err)
-	if lost == nil {
-		e.Fatal("not locked")
-	}
-	second, err := e.client.LockOpts(opts())
-	e.must(err)
-	if got, err := second.Lock(nil); got != nil || err != nil {
-		e.Errorf("the second lock: %v, %v", got, err)
-	}
-	e.must(first.Unlock())
-	if got, err := second.Lock(nil); got == nil || err != nil {
-		e.Errorf("the second lock, after the first is free: %v, %v", got, err)
-	}
-	e.must(second.Unlock())
-
-	sem, err := e.client.SemaphoreOpts(&api.SemaphoreOptions{Prefix: e.prefix + "sem", Limit: 1,
-		SessionTTL: "10s", SemaphoreWaitTime: 200 * time.Millisecond, SemaphoreTryOnce: true})
-	e.must(err)
-	held, err := sem.Acquire(nil)
-	e.must(err)
-	if held == nil {
-		e.Fatal("no slot")
-	}
-	e.must(sem.Release())
-}
-
-func txnNamesOperations(e env) {
-	ops := api.TxnOps{
-		{KV: &api.KVTxnOp{Verb: api.KVSet, Key: e.prefix + "a", Value: []byte("1")}},
-		{KV: &api.KVTxnOp{Verb: api.KVCheckIndex, Key: e.prefix + "none", Index: 7}},
-		{KV: &api.KVTxnOp{Verb: api.KVCheckSession, Key: e.prefix + "none", Session: "x"}},
-	}
-	ok, resp, _, err := e.client.Txn().Txn(ops, nil)
-	e.must(err)
-	if ok || len(resp.Errors) != 2 || resp.Errors[0].OpIndex != 1 || resp.Errors[1].OpIndex != 2 ||
-		len(resp.Results) != 0 {
-		e.Errorf("ok %v, %+v", ok, resp)
-	}
-	if e.get(e.prefix+"a") != nil {
-		e.Error("not rolled back")
-	}
-	ok, resp, _, err = e.client.Txn().Txn(ops[:1], nil)
-	e.must(err)
-	if !ok || len(resp.Results) != 1 || resp.Results[0].KV.ModifyIndex != e.get(e.prefix+
-		"a").ModifyIndex {
-		e.Errorf("ok %v, %+v", ok, resp)
-	}
-}
-
 func blockingEndsWithContext(e env) {
 	_, err := e.client.KV().Put(&api.KVPair{Key: e.prefix + "a"}, nil)
 	e.must(err)
@@ -341,23 +243,6 @@ func watchSeesEveryWrite(e env) {
 	<-done
 }
 
-func renewPeriodicEnds(e env) {
-	id := e.session(api.SessionEntry{TTL: "10s"})
-	ended := make(chan error, 1)
-	go func() { ended <- e.client.Session().RenewPeriodic("200ms", id, nil, nil) }()
-	time.Sleep(settle)
-	_, err := e.client.Session().Destroy(id, nil)
-	e.must(err)
-	select {
-	case err := <-ended:
-		if !errors.Is(err, api.ErrSessionExpired) {
-			e.Errorf("ended with %v", err)
-		}
-	case <-time.After(patience):
-		e.Error("goes on renewing")
-	}
-}
-
 func silentCheckEndsSession(e env) {
 	name := "svc-" + randomName()
 	e.must(e.client.Agent().ServiceRegister(&api.AgentServiceRegistration{
@@ -392,55 +277,5 @@ func silentCheckEndsSession(e env) {
 	}
 	if took := time.Since(begin); took < 3*time.Second {
 		e.Errorf("ended after %v, before the check's TTL", took)
-	}
-}
-
-func nodeTakesSessions(e env) {
-	node := "node-" + randomName()
-	_, err := e.client.Catalog().Register(&api.CatalogRegistration{Node: node,
-		Address: "127.0.0.9"}, nil)
-	e.must(err)
-	id := e.session(api.SessionEntry{Node: node, LockDelay: time.Millisecond})
-	if !e.acquire(e.prefix+"lock", id) {
-		e.Fatal("not acquired")
-	}
-	list, _, err := e.client.Session().Node(node, nil)
-	e.must(err)
-	if len(list) != 1 || list[0].ID != id {
-		e.Errorf("the node's sessions: %+v", list)
-	}
-	_, err = e.client.Catalog().Deregister(&api.CatalogDeregistration{Node: node}, nil)
-	e.must(err)
-	info, _, err := e.client.Session().Info(id, nil)
-	e.must(err)
-	if info != nil || e.get(e.prefix+"lock").Session != "" {
-		e.Errorf("the session is still there: %+v", info)
-	}
-}
-
-func agentKnowsNode(e env) {
-	name, err := e.client.Agent().NodeName()
-	e.must(err)
-	if name != nodeName {
-		e.Errorf("the agent's node is %q", name)
-	}
-	leader, err := e.client.Status().Leader()
-	e.must(err)
-	if !strings.Contains(leader, ":") {
-		e.Errorf("leader %q", leader)
-	}
-	nodes, _, err := e.client.Catalog().Nodes(&api.QueryOptions{RequireConsistent: true})
-	e.must(err)
-	found := false
-	for _, n := range nodes {
-		found = found || n.Node == nodeName
-	}
-	if !found {
-		e.Errorf("nodes: %+v", nodes)
-	}
-	checks, _, err := e.client.Health().Node(nodeName, nil)
-	e.must(err)
-	if checks.AggregatedStatus() != api.HealthPassing {
-		e.Errorf("checks: %+v", checks)
 	}
 }

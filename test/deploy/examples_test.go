@@ -38,7 +38,7 @@ type process struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{t: t}
-	consul := s.start(binary, nil, "devconsul", "--addr", "127.0.0.1:0")
+	consul := s.start(binary, nil, "dev", "--consul-only", "--consul-addr", "127.0.0.1:0")
 	at := regexp.MustCompile(`http://(\S+);`)
 	testkit.Await(t, limit, "the embedded Consul", func() string {
 		if found := at.FindStringSubmatch(consul.out.String()); found != nil {
@@ -201,7 +201,7 @@ func TestTheGoHostRunsItemsAndServesTheirPage(t *testing.T) {
 	s.coordd("work", "rm", "device-1", "--service", "gohost")
 	await("/items", regexp.MustCompile(`^device-2 \d+\n$`))
 	host.stop()
-	if out := s.coordd("members", "--service", "gohost"); strings.Contains(out, "n1 ") {
+	if out := s.coordd("items", "--service", "gohost"); strings.Contains(out, "n1 ") {
 		t.Errorf("after its stop:\n%s", out)
 	}
 }

@@ -37,7 +37,7 @@ fi
 dir=$2
 ip link set lo up
 export CONSUL_HTTP_ADDR=127.0.0.1:8500
-"$dir/coordd" devconsul --addr $CONSUL_HTTP_ADDR >"$dir/consul.log" 2>&1 &
+"$dir/coordd" dev --consul-only --consul-addr $CONSUL_HTTP_ADDR >"$dir/consul.log" 2>&1 &
 # buildah runs a command and not the image's entry point, which is therefore asked for.
 image=$(buildah from --pull-never localhost/coordd)
 run=$(buildah inspect --format '{{range .OCIv1.Config.Entrypoint}}{{.}} {{end}}{{range .OCIv1.Config.Cmd}}{{.}}{{end}}' "$image")

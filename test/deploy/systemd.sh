@@ -52,11 +52,11 @@ until_is() {
 }
 is() { [ "$(systemctl --user show -P "$1" $unit)" = "$2" ]; }
 has() { coordd status | grep -qE "^$1 +alive[a-z, ]* +$2 "; }
-owners() { coordd work list | awk '{ print $1, $3 }'; }
+owners() { coordd items | awk '{ print $1, $3 }'; }
 main() { systemctl --user show -P MainPID $unit; }
 
 /lib/systemd/systemd --user >"$dir/systemd.log" 2>&1 &
-coordd devconsul --addr $CONSUL_HTTP_ADDR >"$dir/consul.log" 2>&1 &
+coordd dev --consul-only --consul-addr $CONSUL_HTTP_ADDR >"$dir/consul.log" 2>&1 &
 coordd run --id n2 --exec 'exec sleep 1000' >"$dir/n2.log" 2>&1 &
 until_is 'Consul answers' coordd status
 coordd work add a b c d e f 2>/dev/null
@@ -95,7 +95,7 @@ until_is 'it runs its item again' is StatusText '1 item runs; n2 leads'
 [ "$(owners)" = "$before" ] || fail "items have moved: $(owners)"
 echo 'ok: no item has moved, by keep-items'
 
-coordd control drain n1
+coordd drain n1
 until_is 'it is empty' has n1 0
 systemctl --user stop $unit
 is Result success || fail "the stop was no success: $(systemctl --user show -P Result $unit)"

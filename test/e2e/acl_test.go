@@ -138,7 +138,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	}
 	testkit.Await(t, startLimit, "every item has an owner", owned)
 	may("viewer", "locate", "--service", "jobs", "a")
-	may("viewer", "work", "list", "--service", "jobs")
+	may("viewer", "work", "export", "--service", "jobs")
 	testkit.Await(t, workLimit, "the members say that all items run", func() string {
 		out, errs, _ := do("viewer", "items", "--service", "jobs", "--state", "running", "--json")
 		if strings.Count(out, `"running"`) != 4 {
@@ -146,7 +146,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		}
 		return ""
 	})
-	may("viewer", "members", "--service", "jobs")
+	may("viewer", "events", "--service", "jobs")
 	may("viewer", "explain", "--service", "jobs", "a")
 	may("operator", "config", "put", "--service", "jobs", "key", "value")
 	if out := may("viewer", "config", "get", "--service", "jobs", "key"); strings.TrimSpace(
@@ -155,7 +155,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	}
 	for _, args := range [][]string{{"freeze"}, {"thaw"}, {"pin", "a", "n1"}, {"unpin", "a"},
 		{"drain", "n1"}} {
-		may("operator", append([]string{"control", args[0], "--service", "jobs"}, args[1:]...)...)
+		may("operator", append([]string{args[0], "--service", "jobs"}, args[1:]...)...)
 	}
 	testkit.Await(t, workLimit, "n1 is empty, and n2 has its items", func() string {
 		out, errs, _ := do("viewer", "locate", "--service", "jobs", "a")
@@ -173,7 +173,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 		}
 		return ""
 	})
-	may("operator", "control", "undrain", "--service", "jobs", "n1")
+	may("operator", "undrain", "--service", "jobs", "n1")
 	may("operator", "work", "rm", "--service", "jobs", "d")
 
 	// Since when a member is silent is read from its check.
@@ -182,7 +182,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	killed := start("member", "run", "--service", "jobs", "--id", "n3", "--hold-items")
 	shown := func(role, text string) func() string {
 		return func() string {
-			out, errs, _ := do(role, "members", "--service", "jobs")
+			out, errs, _ := do(role, "status", "--service", "jobs")
 			if !regexp.MustCompile(`(?m)^n3 +` + text).MatchString(out) {
 				return testkit.Instead(out + errs)
 			}
@@ -193,7 +193,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	may("operator", "freeze", "--service", "jobs")
 	killed.signal(syscall.SIGKILL)
 	testkit.Await(t, workLimit, "n3 is silent", shown("health", `gone.*, silent since \d\d:`))
-	if out := may("viewer", "members", "--service", "jobs"); strings.Contains(out, "silent") {
+	if out, _, _ := do("viewer", "status", "--service", "jobs"); strings.Contains(out, "silent") {
 		t.Errorf("who may not read the service's health is told\n%s", out)
 	}
 	may("operator", "thaw", "--service", "jobs")
@@ -222,7 +222,7 @@ func TestTheLeastRightsInConsulSuffice(t *testing.T) {
 	mayNot("viewer", "work", "add", "--service", "jobs", "x")
 	mayNot("viewer", "config", "put", "--service", "jobs", "key", "other")
 	mayNot("member", "work", "add", "--service", "jobs", "x")
-	mayNot("member", "control", "freeze", "--service", "jobs")
+	mayNot("member", "freeze", "--service", "jobs")
 	mayNot("elector", "work", "add", "--service", "jobs", "x")
 	mayNot("operator", "elect", "report", "--end")
 	testkit.Await(t, workLimit, "nothing is left of n3", func() string {

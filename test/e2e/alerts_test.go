@@ -266,13 +266,13 @@ func ordersAndWork(t *testing.T, seen *sync.Map) {
 	testkit.Await(t, workLimit, "six items run", func() string { return w.now().unlike(2, 6) })
 
 	w.quiet()
-	w.during(func() { w.do("control", "freeze") }, func() { w.do("control", "thaw") },
+	w.during(func() { w.do("freeze") }, func() { w.do("thaw") },
 		"CoorddFrozen")
 	w.during(func() {
-		w.do("control", "pin", "w7", "nobody")
+		w.do("pin", "w7", "nobody")
 		w.do("work", "add", "w7", "loop")
 	}, func() {
-		w.do("control", "unpin", "w7")
+		w.do("unpin", "w7")
 		w.do("work", "rm", "loop")
 	}, "CoorddItemsUnplaced", "CoorddWorkRestarts")
 
@@ -291,7 +291,7 @@ func ordersAndWork(t *testing.T, seen *sync.Map) {
 	}, func() { set(relay.Pass) }, "CoorddMemberNotRegistered")
 	w.during(func() {}, func() {}, "CoorddImbalance")
 
-	w.do("control", "pin", "deaf", "n1")
+	w.do("pin", "deaf", "n1")
 	w.do("work", "add", "deaf")
 	testkit.Await(t, workLimit, "the deaf item runs", func() string {
 		if _, err := os.Stat(filepath.Join(dir, "deaf")); err != nil {
@@ -299,7 +299,7 @@ func ordersAndWork(t *testing.T, seen *sync.Map) {
 		}
 		return ""
 	})
-	w.during(func() { w.do("control", "pin", "deaf", "n2") }, func() {}, "CoorddWorkDoesNotStop")
+	w.during(func() { w.do("pin", "deaf", "n2") }, func() {}, "CoorddWorkDoesNotStop")
 }
 
 func workThatFails(t *testing.T, seen *sync.Map) {

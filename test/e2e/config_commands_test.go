@@ -4,10 +4,8 @@ package e2e_test
 
 import (
 	"bytes"
-	"encoding/base64"
 	"fmt"
-	"os"
-	"path/filepath"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -18,14 +16,12 @@ import (
 	"github.com/coordd/coordd/test/realconsul"
 )
 
-// What is written on a real Consul is read as it was by the commands, by Consul's own client, and
-// after an export and an import: empty values, which Consul returns as null, any bytes, and the
-// names that its paths could mistake.
+// What is written on a real Consul is read as it was by the commands, and by Consul's own client:
+// empty values, which Consul returns as null, any bytes, and the names that its paths could mistake.
 func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 	t.Parallel()
 	consul := realconsul.Shared(t)
-	const service, copied = "config-kinds", "config-kinds-copy"
-	dir := t.TempDir()
+	const service = "config-kinds"
 	command := func(args ...string) string {
 		t.Helper()
 		stdout, stderr, code := once(t, append([]string{"config"}, append(args, "--consul",
@@ -47,26 +43,22 @@ func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 		"dots...in/it": []byte("."),
 	}
 	kv := consul.Client().KV()
-	var lines bytes.Buffer
 	for key, value := range values {
-		fmt.Fprintf(&lines, "{\"key\": %q, \"value_base64\": %q}\n", key, encoded(value))
+		put := exec.Command(binary, "config", "put", key, "-", "--service", service, "--consul",
+			consul.Addr())
+		put.Stdin = bytes.NewReader(value)
+		if said, err := put.CombinedOutput(); err != nil {
+			t.Fatalf("config put %q: %v: %s", key, err, said)
+		}
 	}
-	file := filepath.Join(dir, "in.jsonl")
-	must(t, os.WriteFile(file, lines.Bytes(), 0o600))
-	command("import", file, "--service", service, "--wait", "50s")
-	out := filepath.Join(dir, "out.jsonl")
-	command("export", out, "--service", service)
-	command("import", out, "--service", copied, "--wait", "50s")
 	for key, want := range values {
-		for _, s := range []string{service, copied} {
-			if got := command("get", key, "--service", s); got != string(want) {
-				t.Errorf("%s: config get %q: %d bytes, want %d", s, key, len(got), len(want))
-			}
-			pair, _, err := kv.Get("service/"+s+"/config_data/"+key,
-				&api.QueryOptions{RequireConsistent: true})
-			if err != nil || pair == nil || !bytes.Equal(pair.Value, want) {
-				t.Errorf("%s: Consul has %v of %q, %v", s, pair, key, err)
-			}
+		if got := command("get", key, "--service", service); got != string(want) {
+			t.Errorf("config get %q: %d bytes, want %d", key, len(got), len(want))
+		}
+		pair, _, err := kv.Get("service/"+service+"/config_data/"+key,
+			&api.QueryOptions{RequireConsistent: true})
+		if err != nil || pair == nil || !bytes.Equal(pair.Value, want) {
+			t.Errorf("Consul has %v of %q, %v", pair, key, err)
 		}
 	}
 	// What the system before this one has written is read, and a member's cache follows it.
@@ -91,8 +83,6 @@ func TestConfigValuesOfAnyKindAreTheSameOnARealConsul(t *testing.T) {
 	})
 	w.Kill()
 }
-
-func encoded(value []byte) string { return base64.StdEncoding.EncodeToString(value) }
 
 // holds is what testkit.Await wants: empty once text holds what.
 func holds(text, what string) string {

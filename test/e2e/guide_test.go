@@ -101,14 +101,13 @@ func TestTheConsolesOfTheGuide(t *testing.T) {
 		})
 	}
 	settled("31 items: 31 running")
-	console := strings.ReplaceAll(s.typed(0, "work", "export", file), file, "items.txt")
-	text, err := os.ReadFile(file)
-	must(t, err)
-	lines := regexp.MustCompile(`(?m)^device_group_0008\t.*\n`).ReplaceAllString(string(text), "")
-	lines = strings.Replace(lines, "extra_1\t3\t", "extra_1\t5\t", 1) + "extra_2\t1\t\n"
+	lines := regexp.MustCompile(`(?m)^{"id":"device_group_0008".*\n`).ReplaceAllString(
+		s.do("work", "export"), "")
+	lines = strings.Replace(lines, `"extra_1","weight":3`, `"extra_1","weight":5`, 1) + "extra_2\n"
 	must(t, os.WriteFile(file, []byte(lines), 0o600))
-	console += s.typed(0, "work", "sync", file, "--dry-run") + "$ coordd work sync items.txt\n"
-	s.shows("$ coordd work export items.txt", strings.ReplaceAll(console, file, "items.txt"))
+	console := "$ coordd work export > items.jsonl\n" + s.typed(0, "work", "sync", file,
+		"--dry-run") + "$ coordd work sync items.jsonl\n"
+	s.shows("$ coordd work export > items.jsonl", strings.ReplaceAll(console, file, "items.jsonl"))
 	s.do("work", "rm", "extra_1")
 	settled("30 items: 30 running")
 	_, status, _ := strings.Cut(s.typed(0, "status"), "\n")

@@ -142,7 +142,7 @@ func TestAddedWorkStartsAndRemovedWorkStopsAndTheRestStaysWhereItIs(t *testing.T
 		len(removed.starts()) > 0 {
 		t.Errorf("removing two: %+v", removed)
 	}
-	if n := len(s.do("work", "list")); n == 0 {
+	if n := len(s.do("items")); n == 0 {
 		t.Error("work list prints nothing")
 	}
 }

@@ -25,10 +25,9 @@ const standIn = "consul"
 // agentConfig is what the stand-in heeds of the configuration that the official tests write. The
 // rest is about ports, logs and elections that the embedded server does not have.
 type agentConfig struct {
-	NodeName   string            `json:"node_name"`
-	NodeID     string            `json:"node_id"`
-	NodeMeta   map[string]string `json:"node_meta"`
-	Datacenter string            `json:"datacenter"`
+	NodeName   string `json:"node_name"`
+	NodeID     string `json:"node_id"`
+	Datacenter string `json:"datacenter"`
 	Ports      struct {
 		HTTP int `json:"http"`
 	} `json:"ports"`
@@ -94,7 +93,7 @@ func serve(path string) error {
 		return err
 	}
 	server := devconsul.New(devconsul.Config{NodeName: c.NodeName, NodeID: c.NodeID,
-		NodeMeta: c.NodeMeta, Datacenter: c.Datacenter})
+		Datacenter: c.Datacenter})
 	front := http.Server{Handler: withCARoots(server), ReadHeaderTimeout: time.Minute}
 	defer context.AfterFunc(ctx, func() {
 		server.Close()

@@ -17,7 +17,6 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/history"
-	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -79,6 +78,7 @@ func (w *world) configured(c *actors.Config, twin bool) {
 func (p *process) configure() {
 	r := rand.New(rand.NewPCG(p.w.plan.seed, hash(p.name()+" config")))
 	conf := p.member.ConfigStore()
+	behind := map[string]bool{} // keys that the cache may not show as this store has written them
 	for n := 0; ; n++ {
 		rest := time.Duration(50+r.IntN(4000)) * time.Millisecond
 		if p.w.calm.Load() {
@@ -120,9 +120,12 @@ func (p *process) configure() {
 				p.note(history.Event{Verb: verb, Key: "config_data/" + key, Value: value})
 			}
 		}
-		base := conf.Data().Get()
+		base, fresh := conf.Cached()
+		if fresh {
+			clear(behind)
+		}
 		for _, key := range keys {
-			if e, _ := base.Get(key); base.Loaded() {
+			if e, _ := base.Get(key); base.Loaded() && !behind[key] {
 				p.note(history.Event{Verb: history.Saw, Index: e.Index, Key: "config_data/" + key,
 					Value: string(e.Value)})
 			}
@@ -151,14 +154,17 @@ func (p *process) configure() {
 		switch {
 		case err == nil:
 			say(history.Told)
+			for _, key := range keys {
+				behind[key] = true
+			}
 		case errors.Is(err, configstore.ErrPending) && lock:
 		case errors.Is(err, configstore.ErrPending):
 			say(history.Logged)
 		case errors.Is(err, configstore.ErrConflict), errors.Is(err, configstore.ErrDenied),
 			errors.Is(err, configstore.ErrFull):
 			say(history.Refused)
-		case errors.Is(err, configstore.ErrUnreachable), errors.Is(err, configstore.ErrTaken),
-			errors.Is(err, configstore.ErrStopped), errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, configstore.ErrUnreachable), errors.Is(err, configstore.ErrStopped),
+			errors.Is(err, context.DeadlineExceeded):
 		default:
 			p.w.fail("CONFIG: %s writes %s: %v", p.name(), value, err)
 		}
@@ -182,16 +188,11 @@ func (w *world) configTaken(key, value string) bool {
 	})
 }
 
-// judgeConfig wants every member to be able to write, now that all is well. One of which an actor
-// hangs is not well: where it is not registered it writes nothing, for it cannot know whose the
-// config log's marker is.
+// judgeConfig wants every member to be able to write, now that all is well.
 func (w *world) judgeConfig() {
 	for _, id := range w.plan.ids {
 		p := w.proc(id)
 		if p == nil || p.isLeaving() || !w.configures(id) {
-			continue
-		}
-		if p == w.hanging && p.member.Membership().Get().Phase != messages.Registered {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -212,9 +213,7 @@ func (w *world) replayConfig() {
 	slices.Sort(loose)
 	for _, dir := range loose {
 		s, err := configstore.New(configstore.Config{Service: "sim", Client: w.client, LogDir: dir,
-			Logger: slog.New(slog.DiscardHandler), Liveness: func(actors.Process) actors.Liveness {
-				return actors.Dead
-			}})
+			Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			panic(err)
 		}

@@ -113,8 +113,8 @@ var wireMutants = []mutant{
 		}
 	}},
 	{name: "goodbye-not-clear"}, // the guard's, see mourn
-	{name: "config-marker-unchecked", change: func(w *world, s *sender, op *txnOp) {
-		if op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"config_log/") {
+	{name: "config-sequence-unchecked", change: func(w *world, s *sender, op *txnOp) {
+		if op.KV.Verb == "cas" && strings.HasPrefix(op.KV.Key, w.root+"sequence/config/") {
 			op.KV.Verb, op.KV.Index = "set", 0
 		}
 	}},

@@ -45,7 +45,7 @@ var mutations = []mutation{
 	{name: "acked-when-logged", profile: "config"},
 	{name: "replay-unguarded", profile: "config"},
 	{name: "unsealed", profile: "denied"},
-	{name: "config-marker-unchecked", profile: "config"},
+	{name: "config-sequence-unchecked", profile: "config"},
 	{name: "config-keys-unchecked", profile: "config"},
 	{name: "partial-read"},
 	{name: "changes-untold", profile: "fair"},
@@ -99,10 +99,6 @@ var mutations = []mutation{
 	{name: "revoke-without-index",
 		covered: "the same, and the ack: a key that a late revoke brings back is read again and " +
 			"held for the member's"},
-	{name: "refused-create-unsealed", profile: "config",
-		covered: "no rule: one seed in a hundred draws it. " +
-			"TestWritesAreLinearizableOnANetworkThatRepeatsAndDelaysThem in actors/configstore " +
-			"finds it"},
 	{name: "sessions-unchecked", profile: "aimed",
 		covered: "that what can never be asked concerns nobody but its own member: without both " +
 			"nothing is planned, above"},

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -21,8 +20,6 @@ import (
 type link struct {
 	w *world
 	p *process
-
-	unread atomic.Int32 // how often what is noted of failing work could not be read
 
 	mu sync.Mutex
 	n  uint64
@@ -92,10 +89,6 @@ func (l *link) RoundTrip(in *http.Request) (*http.Response, error) {
 		if r.hit {
 			l.w.unfair(begin, time.Now(), "a request of "+l.p.name())
 		}
-		failed := err != nil || resp.StatusCode >= 400
-		if failed && r.quarantines() && l.unread.Add(1) > 1 {
-			l.w.blind.Store(l.p.name(), true) // it leads without, after the second time
-		}
 		done <- reply{resp, err}
 	}()
 	select {
@@ -164,11 +157,6 @@ func (l *link) fate(r *request) {
 	}
 }
 
-// quarantines tells whether r reads what is noted of failing work.
-func (r *request) quarantines() bool {
-	return strings.HasPrefix(r.URL.Path, "/v1/kv/service/sim/quarantine/")
-}
-
 // carry takes r to Consul and its answer back, as far as they come.
 func (l *link) carry(r *request) (*http.Response, error) {
 	ctx := r.Context()
@@ -229,9 +217,6 @@ func (l *link) carry(r *request) (*http.Response, error) {
 	case away:
 		return canned(r, 503, "upstream connect error"), nil
 	case denied:
-		if r.quarantines() {
-			l.w.blind.Store(l.p.name(), true)
-		}
 		return canned(r, 403, "Permission denied: token with AccessorID 'x' lacks permission"), nil
 	case sentLate:
 		if !r.poll() {

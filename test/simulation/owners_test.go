@@ -367,9 +367,7 @@ func (o *owners) write(e history.Event, due func(time.Duration, string, ...any) 
 	case "assignments":
 		m, id, _ := strings.Cut(rest, "/")
 		if set {
-			// A leader that may not read what is noted of failing work leads all the same.
-			if _, blind := o.w.blind.Load(e.Proc); o.quarantined[id] && !o.at[id][m] &&
-				e.Proc != "" && !blind {
+			if o.quarantined[id] && !o.at[id][m] && e.Proc != "" {
 				o.w.fail("Q: %s was given to %s at %s, and is quarantined", id, m, clock(e.At))
 			}
 			add(o.at, id, m)

@@ -30,7 +30,7 @@ var servers = map[string]script{
 		past := w.empty
 		if e.n%3 > 0 {
 			acts = append(acts, action{max(0, e.at-time.Duration(e.n%40_000)*time.Millisecond),
-				func() { past = w.consul.Moment() }})
+				func() { past = w.consul.Snapshot() }})
 		}
 		behind := 300 + e.n%700
 		if w.plan.profile != "gentle" && e.n%5 == 0 {
@@ -41,7 +41,7 @@ var servers = map[string]script{
 			action{e.at + e.dur + time.Duration(behind)*time.Millisecond, w.consul.ElectionEnd})
 	},
 	"relapse": func(w *world, e episode) []action {
-		var past devconsul.Moment
+		var past devconsul.Snapshot
 		begin, end := func(p *process) { p.link.set(e.how) }, func(p *process) {
 			p.link.unset(e.how)
 		}
@@ -53,7 +53,7 @@ var servers = map[string]script{
 				w.destroy(p)
 			}, func(p *process) { p.link.unset("no-polls") }
 		}
-		acts := append([]action{{e.at, func() { past = w.consul.Moment() }}},
+		acts := append([]action{{e.at, func() { past = w.consul.Snapshot() }}},
 			w.both(e, begin, end)...)
 		return append(acts,
 			action{e.at + e.dur, w.consul.ElectionStart},

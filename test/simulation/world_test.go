@@ -28,7 +28,7 @@ import (
 type world struct {
 	plan     plan
 	consul   *devconsul.Server
-	empty    devconsul.Moment // before anything was written
+	empty    devconsul.Snapshot // before anything was written
 	client   *api.Client
 	user     *protocol.Store
 	operator *actors.Operator // the user too, by his own command
@@ -74,7 +74,6 @@ type world struct {
 
 	orders int            // that an operator has given for single items
 	pins   map[string]int // item -> the last one for it
-	blind  sync.Map       // processes that could not read the quarantine's keys
 	drains map[string]int // member -> the last one for it
 	wishes map[string]int // item -> the last one for it
 
@@ -86,7 +85,7 @@ type world struct {
 
 type snapshot struct {
 	at   time.Time
-	data []byte
+	data devconsul.Snapshot
 }
 
 // outcome is what a run came to.
@@ -157,7 +156,7 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 		return fmt.Sprintf("%08x-0000-0000-0000-%012x", p.seed&0xffffffff, ids)
 	}})
 	w.addAgents()
-	w.empty = w.consul.Moment()
+	w.empty = w.consul.Snapshot()
 	w.consul.OnCommit(w.committed)
 	w.client = w.consul.Client()
 	var err error

@@ -21,9 +21,6 @@ type Store interface {
 	// when it answers.
 	Stop()
 	Start()
-	// DeleteAsStranger removes all that the store has of an election, as somebody would who knows
-	// nothing of elections.
-	DeleteAsStranger(name string)
 	// Expiries and Endings say in how many elections, side by side, and how often one after the
 	// other, a leader's session is to expire and to be ended by hand.
 	Expiries() (elections, rounds int)
@@ -74,7 +71,6 @@ var scenarios = []struct {
 }{
 	{"OneCandidateLeadsAndResigns", oneCandidate},
 	{"TheNextOneLeadsWhenTheLeaderResigns", leaderResigns},
-	{"AFollowerInTheMiddleResigns", middleResigns},
 	{"ACrashedLeaderStopsBeforeTheNextOneBegins", leaderCrashes},
 	{"AStoreThatIsAbsentAtTheStartIsWaitedFor", absentAtStart},
 	{"AStoreThatStopsBeforeAndDuringAnElectionComesBack", storeStops},
@@ -83,25 +79,16 @@ var scenarios = []struct {
 	{"ResigningAtAnyMomentAndTwice", resignAnytime},
 	{"EndedForEveryoneNowAndLater", endForEveryone},
 	{"DeletedWhileManyRunAndManyJoin", deleteWhileManyJoin},
-	{"AStrangerDeletesTheElection", strangerDeletes},
 	{"EverySessionThatExpiresIsToldOnceWithItsReason", sessionsExpire},
 	{"EverySessionThatIsEndedEarlyIsToldOnceWithItsReason", sessionsEnd},
 	{"ASessionIsEndedWhileItsLeaderCannotHearOfIt", endedUnheard},
-	{"AStoreThatIsRestoredKeepsToTheLockDelay", restored},
 	{"AnElectionIsDeletedWhileItsLeaderCannotHearOfIt", deletedUnheard},
 	{"HandedOverToTheChosenOne", handOver},
 	{"AHandOverToADeadCandidateGoesOnWithTheOthers", handOverToDead},
-	{"AStoreThatStopsDuringAHandOverLosesNobody", handOverWhileStopped},
-	{"AHandOverToOneThatIsCutOffAndBackGoesToIt", handOverToTheSlow},
 	{"TheHighestPriorityLeadsNext", priorities},
-	{"TheHighestPriorityLeadsAfterACrash", prioritiesAfterCrash},
 	{"APreemptingCandidateTakesOver", preempts},
 	{"AFollowerSeesWhoLeads", follows},
-	{"ADutyThatReturnsResigns", dutyReturns},
-	{"ALogThatNobodyTakesHoldsUpNothing", loggerBlocks},
 	{"ManyElectionsOverOneConnection", manyElections},
-	{"NobodyNeedReadTheChannel", nobodyReads},
-	{"AClosedConnectionEndsItsElections", closedConnection},
 	{"AResignationIsWrittenAtLastWhenTheConnectionIsClosed", closedWhilePending},
 	{"AConnectionThatIsClosedUnderALeaderGivesNothingUpBeforeItHasStopped", closedWhileLeading},
 }

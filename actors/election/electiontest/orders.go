@@ -1,7 +1,6 @@
 package electiontest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -120,86 +119,6 @@ func handOverToDead(sc *scenario) {
 	if took := time.Since(begin); sc.store.Virtual() && took > 15*time.Second {
 		sc.t.Errorf("%s leads %v after the hand-over to a dead candidate", n.name, took)
 	}
-}
-
-// handOverWhileStopped: the order may have been carried out or not; one leads in the end, and
-// nobody is left waiting for it.
-func handOverWhileStopped(sc *scenario) {
-	a, b := sc.pair(slowly(time.Second))
-	c := sc.nominate("c")
-	c.followsSomeone()
-	if err := b.e.HandOver(sc.t.Context(), "c"); err != nil {
-		sc.t.Fatal(err)
-	}
-	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
-	sc.store.Stop()
-	if sc.store.Virtual() {
-		time.Sleep(3 * time.Second)
-	}
-	sc.store.Start()
-	d := sc.nominate("d") // the sessions of all others may be lost, and they are told so
-	sc.someoneLeads(a, b, c, d)
-	for _, p := range []*participant{a, b, c} {
-		if s := p.e.State().Get(); s.Role == election.Out &&
-			!errors.Is(s.Err, election.ErrSessionLost) {
-			sc.t.Errorf("%s was told %v", p.name, s)
-		}
-	}
-}
-
-// handOverToTheSlow: the order waits for whom it names.
-func handOverToTheSlow(sc *scenario) {
-	back := make(chan struct{})
-	a, b := sc.pair(func(p *participant) { p.mayStop = back })
-	c := sc.nominate("c")
-	c.followsSomeone()
-	c.link.Cut()
-	if err := a.e.HandOver(sc.t.Context(), "c"); err != nil {
-		sc.t.Fatal(err)
-	}
-	a.wait("draining", func(s election.Status) bool { return s.Role == election.Draining })
-	c.link.Mend()
-	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(sc.t.Context(), time.Second)
-		_, err := c.e.Candidates(ctx)
-		cancel()
-		if err == nil {
-			break
-		}
-		if time.Since(begin) > patience {
-			sc.t.Fatalf("c is cut off still: %v", err)
-		}
-	}
-	close(back)
-	c.leads()
-	for _, s := range b.messages() {
-		if s.Role == election.Leading {
-			sc.t.Errorf("b led: %v", s)
-		}
-	}
-}
-
-func prioritiesAfterCrash(sc *scenario) {
-	low := sc.nominate("low")
-	low.leads()
-	middle := sc.nominate("middle", priority(5))
-	middle.followsSomeone()
-	high := sc.nominate("high", priority(10))
-	high.followsSomeone()
-	low.link.Cut()
-	high.leads()
-	for _, s := range middle.messages() {
-		if s.Role == election.Leading {
-			sc.t.Errorf("middle led: %v", s)
-		}
-	}
-	// Who would be next has crashed as well: the one after it leads, and is asked to make way by
-	// nobody.
-	last := sc.nominate("last", priority(7))
-	last.followsSomeone()
-	last.link.Cut()
-	high.resigns()
-	middle.leads()
 }
 
 func priorities(sc *scenario) {

@@ -1,11 +1,8 @@
 package electiontest
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
@@ -35,20 +32,6 @@ func leaderResigns(sc *scenario) {
 	if s := b.leads(); s.What != election.RoleChanged {
 		sc.t.Errorf("b leads by %v", s)
 	}
-}
-
-func middleResigns(sc *scenario) {
-	a, b := sc.pair()
-	c := sc.nominate("c")
-	c.followsSomeone()
-	b.resigns()
-	for _, s := range b.messages() {
-		if s.Role == election.Leading {
-			sc.t.Errorf("b led: %v", s)
-		}
-	}
-	a.resigns()
-	c.leads()
 }
 
 func leaderCrashes(sc *scenario) {
@@ -222,43 +205,6 @@ func endForEveryone(sc *scenario) {
 	sc.nominate("anew").leads()
 }
 
-func strangerDeletes(sc *scenario) {
-	a, b := sc.pair()
-	sc.store.DeleteAsStranger(defaultElection)
-	for _, p := range []*participant{a, b} {
-		if s := p.ends(); !s.Deleted || s.Err != nil {
-			sc.t.Errorf("%s was told %v (%+v)", p.name, s, s)
-		}
-	}
-	sc.nominate("c").leads()
-}
-
-func dutyReturns(sc *scenario) {
-	failed := errors.New("the duty failed")
-	a := sc.nominate("a", duty(func(context.Context, election.Status) error { return failed }))
-	if s := a.ends(); !errors.Is(s.Err, failed) {
-		sc.t.Errorf("a's duty failed, and it was told %v", s)
-	}
-	b := sc.nominate("b", duty(func(context.Context, election.Status) error { return nil }))
-	if s := b.ends(); !s.Resigned || s.Err != nil {
-		sc.t.Errorf("b's duty was done, and it was told %v", s)
-	}
-	c := sc.nominate("c", quiet(), duty(func(context.Context, election.Status) error {
-		panic("oh")
-	}))
-	if s := c.ends(); s.Err == nil {
-		sc.t.Errorf("c's duty panicked, and it was told %v", s)
-	}
-	d := sc.nominate("d", quiet(), duty(func(context.Context, election.Status) error {
-		runtime.Goexit()
-		return nil
-	}))
-	if s := d.ends(); s.Err == nil || !strings.Contains(s.Err.Error(), "Goexit") {
-		sc.t.Errorf("d's duty left by runtime.Goexit, and it was told %v", s)
-	}
-	sc.nominate("e").leads()
-}
-
 // closedWhilePending: the resignation could not be written, the store is back, and the program ends
 // before the next attempt.
 func closedWhilePending(sc *scenario) {
@@ -276,23 +222,6 @@ func closedWhilePending(sc *scenario) {
 		sc.t.Errorf("b leads %v after the connection of a leader that had resigned was closed",
 			took)
 	}
-}
-
-// restored: Consul keeps lock-delays in memory, and has none after a restore. ZooKeeper has nothing
-// of that kind.
-func restored(sc *scenario) {
-	store, ok := sc.store.(Restorer)
-	if !ok {
-		return
-	}
-	a, b := sc.pair()
-	a.link.Cut()
-	a.link.End()
-	store.Restore()
-	c := sc.nominate("c") // who has never seen a
-	// participant.begin fails the test if a has not stopped when the next one begins.
-	sc.someoneLeads(b, c)
-	a.hearsItsEnd()
 }
 
 // deletedUnheard: what stands for a leader that cannot hear of its end must not go with the
@@ -346,85 +275,6 @@ func manyElections(sc *scenario) {
 		} else if s := all[2*i].e.State().Get(); s.Role != election.Leading {
 			sc.t.Errorf("the other elections are touched: %v", s)
 		}
-	}
-}
-
-func nobodyReads(sc *scenario) {
-	link := sc.connect()
-	e, err := election.New(link, election.Config{Election: defaultElection, Name: "deaf",
-		Logger: sc.log})
-	if err != nil {
-		sc.t.Fatal(err)
-	}
-	statuses, err := e.Nominate(sc.t.Context())
-	if err != nil {
-		sc.t.Fatal(err)
-	}
-	wait := func(role election.Role) {
-		sc.t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if _, err := e.State().Wait(ctx, func(s election.Status) bool {
-			return s.Role == role
-		}); err != nil {
-			sc.t.Fatalf("not %v: %v", role, e.State().Get())
-		}
-	}
-	wait(election.Leading)
-	b := sc.nominate("b")
-	b.followsSomeone()
-	changes := 1
-	for range 20 { // each time it makes way and leads again
-		n := b.messageCount()
-		if err := e.HandOver(sc.t.Context(), "b"); err != nil {
-			sc.t.Fatal(err)
-		}
-		wait(election.Draining)
-		e.Drained()
-		b.waitFrom(n, "leading", func(s election.Status) bool { return s.Role == election.Leading })
-		wait(election.Following)
-		n = b.messageCount()
-		if err := e.HandOver(sc.t.Context(), "deaf"); err != nil {
-			sc.t.Fatal(err)
-		}
-		b.waitFrom(n, "following", func(s election.Status) bool {
-			return s.Role == election.Following
-		})
-		wait(election.Leading)
-		changes += 3
-	}
-	e.Resign()
-	select {
-	case <-e.Done():
-	case <-time.After(patience):
-		sc.t.Fatalf("it does not end without a reader: %v", e.State().Get())
-	}
-	told, last := 0, election.Status{}
-	for s := range statuses {
-		told += s.Missed
-		if s.What == election.RoleChanged || s.What == election.Initial {
-			told++
-		}
-		last = s
-	}
-	// the way out may be told as Draining first
-	if changes++; told != changes && told != changes+1 || last.Role != election.Out {
-		sc.t.Errorf("the role changed %d times, and the messages, with what was missed, tell of "+
-			"%d; the last one is %v",
-			changes, told, last)
-	}
-}
-
-func closedConnection(sc *scenario) {
-	a := sc.nominate("a")
-	a.leads()
-	b := sc.nominate("b", over(a.link))
-	b.followsSomeone()
-	a.resigns()
-	b.leads()
-	b.link.Close()
-	if s := b.ends(); !errors.Is(s.Err, election.ErrClosed) {
-		sc.t.Errorf("b was told %v", s)
 	}
 }
 

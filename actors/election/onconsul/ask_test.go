@@ -2,7 +2,6 @@ package onconsul_test
 
 import (
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,8 +20,7 @@ func TestACandidateResignsAlsoWhileItAsksForTheLeadership(t *testing.T) {
 		asked, consul := make(chan struct{}), s.consul.RoundTripper()
 		ask := sync.OnceFunc(func() { close(asked) })
 		unheard := transport.Func(func(r *http.Request) (*http.Response, error) {
-			if text := transport.Txn(r); strings.Contains(text, `state/handover"`) &&
-				strings.Contains(text, `"cas"`) && !strings.Contains(text, `"lock"`) {
+			if ordersHandOver(r) {
 				ask()
 				return transport.Hang(r)
 			}
@@ -61,9 +59,7 @@ func TestWhoeverPreemptsAsksNoLaterLeaderToMakeWay(t *testing.T) {
 		var open atomic.Bool
 		consul := s.consul.RoundTripper()
 		slow := s.over(transport.When(consul, func(r *http.Request) bool {
-			text := transport.Txn(r)
-			return !open.Load() && strings.Contains(text, `state/handover"`) &&
-				strings.Contains(text, `"cas"`) && !strings.Contains(text, `"lock"`)
+			return !open.Load() && ordersHandOver(r)
 		}, transport.Fail(errRefused)))
 		defer slow.Close()
 		conn := s.over(consul)

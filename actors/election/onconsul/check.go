@@ -52,8 +52,8 @@ func (c *Conn) deregister() {
 // says is what is shown beside the check.
 func (c *Conn) says() string {
 	c.mu.Lock()
-	led, of := len(c.leading), c.watching
+	of := c.watching
 	c.mu.Unlock()
-	return fmt.Sprintf("it leads %d of %d elections; the lease has %v left", led, of,
+	return fmt.Sprintf("it leads %d of %d elections; the lease has %v left", c.crew.Leading(), of,
 		max(0, c.session.Get().Lease.Left(time.Now())).Round(time.Second))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -102,63 +101,6 @@ func TestALostLeaderIsSucceededWithinTheBound(t *testing.T) {
 	}
 }
 
-// The session is over, and its leader cannot hear of that for as long as a fresh lease lasts.
-func TestTheLockDelayCoversTheLeaseOfALeaderWhoseCheckHasEnded(t *testing.T) {
-	for _, cfg := range []onconsul.Config{{}, {Lease: 3 * time.Second, CheckTTL: 2 * time.Second}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newEmbedded(t)
-			defer s.consul.Close()
-			way := &wire{next: s.consul.RoundTripper(), server: s}
-			one, two := s.with(cfg, way), s.with(cfg, s.consul.RoundTripper())
-			defer one.Close()
-			defer two.Close()
-			a := nominated(t, one, election.Config{Election: contested, Name: "a", Lead: untilTold,
-				Logger: s.log})
-			if _, err := a.State().Wait(t.Context(), leads); err != nil {
-				t.Fatal(err)
-			}
-			b := nominated(t, two, election.Config{Election: contested, Name: "b", Lead: untilTold,
-				Logger: s.log})
-			time.Sleep(time.Minute)
-			fresh := a.State().Get().Until
-			held, err := a.State().Wait(t.Context(), func(s election.Status) bool {
-				return s.Until.After(fresh)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			way.sever() // just behind a renewal
-			instances, err := s.consul.Client().Agent().Services()
-			if err != nil {
-				t.Fatal(err)
-			}
-			session := one.Contact().Get().Session
-			for id := range instances { // of which one is b's, which gets another session
-				if err := s.consul.Client().Agent().ServiceDeregister(id); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if info, _, err := s.consul.Client().Session().Info(session, nil); err != nil ||
-				info != nil {
-				t.Fatalf("its session has not ended with the check: %v, %v", info, err)
-			}
-			<-b.Done()
-			b = nominated(t, two, election.Config{Election: contested, Name: "b", Lead: untilTold,
-				Logger: s.log})
-			if _, err := b.State().Wait(t.Context(), leads); err != nil {
-				t.Fatal(err)
-			}
-			if now := time.Now(); now.Before(held.Until) {
-				t.Errorf("b leads %v before a stops", held.Until.Sub(now))
-			}
-			way.mend()
-			<-a.Done()
-			b.Resign()
-			<-b.Done()
-		})
-	}
-}
-
 // Where the agent takes no check an election goes on without, and the log says what that costs.
 func TestAnElectionGoesOnWithoutACheckWhereTheAgentTakesNone(t *testing.T) {
 	for name, answer := range transport.TakesNoCheck {
@@ -201,44 +143,6 @@ func (s *embedded) agentOnly(path string,
 			}
 		}
 		return s.consul.RoundTripper().RoundTrip(r)
-	})
-}
-
-// A way to the agent that is too slow for the check costs two sessions, and no more.
-func TestACheckThatCostsTwoSessionsIsDoneWithout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newEmbedded(t)
-		defer s.consul.Close()
-		var hangs atomic.Bool
-		c := s.with(onconsul.Config{}, s.agentOnly("/v1/agent/check/update/",
-			func(r *http.Request) (*http.Response, error) {
-				if hangs.Load() {
-					return transport.Hang(r)
-				}
-				return nil, nil
-			}))
-		defer c.Close()
-		for n, checks := range []int{1, 1, 0, 0} {
-			a := nominated(t, c, election.Config{Election: contested, Name: fmt.Sprint("a", n),
-				Lead: untilTold, Logger: s.log})
-			if _, err := a.State().Wait(t.Context(), leads); err != nil {
-				t.Fatal(err)
-			}
-			if got := s.bound(c); got != checks {
-				t.Errorf("session %d is bound to %d checks, want %d", n, got, checks)
-			}
-			hangs.Store(true)
-			time.Sleep(10 * time.Second)
-			hangs.Store(false)
-			time.Sleep(time.Minute)
-			if checks == 0 {
-				a.Resign()
-			}
-			<-a.Done()
-			if lost := errors.Is(a.Err(), election.ErrSessionLost); lost != (checks > 0) {
-				t.Errorf("candidate %d ends with %v", n, a.Err())
-			}
-		}
 	})
 }
 
@@ -313,28 +217,5 @@ func TestACheckNeedsALockDelayOfTheLease(t *testing.T) {
 		if process, machine := cfg.TakeOver(); [2]time.Duration{process, machine} != want {
 			t.Errorf("%+v: it takes %v, of a lost machine %v; want %v", cfg, process, machine, want)
 		}
-	}
-}
-
-// The name is for listings, and an agent takes no text of more than 512 bytes beside an instance.
-func TestACandidateHasACheckWhateverItsSessionsNameIs(t *testing.T) {
-	for _, name := range []string{"caf\xe9", strings.Repeat("a", 511) + "é",
-		strings.Repeat("n", 2000)} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newEmbedded(t)
-			defer s.consul.Close()
-			c := s.with(onconsul.Config{Name: name}, s.consul.RoundTripper())
-			defer c.Close()
-			a := nominated(t, c, election.Config{Election: contested, Name: "a", Lead: untilTold,
-				Logger: s.log})
-			if _, err := a.State().Wait(t.Context(), leads); err != nil {
-				t.Fatal(err)
-			}
-			if n := s.bound(c); n != 1 {
-				t.Errorf("the session of a name of %d bytes is bound to %d checks", len(name), n)
-			}
-			a.Resign()
-			<-a.Done()
-		})
 	}
 }

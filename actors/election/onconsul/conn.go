@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/internal/backend"
 	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -17,78 +18,26 @@ import (
 // Conn is one session with Consul, shared by any number of elections. It is safe for concurrent
 // use.
 type Conn struct {
-	cfg          Config
-	store        *store.Store
-	log          *slog.Logger
-	contact      *messages.State[election.Contact]
-	session      *messages.State[messages.Session] // the same, and its check
-	check        *messages.State[messages.Check]
-	keeper       *store.CheckKeeper // of check
-	binding      *store.Binding     // of session to check
-	polls        store.Polls        // renewed when a renewal has succeeded after a failed one
-	wake         chan struct{}      // cap 1: a session is wanted, or was given up
-	leftoversDue chan struct{}      // cap 1: Consul answers, so the leftovers can be removed
-	verifyNow    chan chan struct{} // ask Consul for the session now, then close the channel
-	stop         context.CancelFunc
-	work         sync.WaitGroup // run
+	cfg     Config
+	store   *store.Store
+	log     *slog.Logger
+	contact *messages.State[election.Contact]
+	session *messages.State[messages.Session] // the same, and its check
+	check   *messages.State[messages.Check]
+	keeper  *store.CheckKeeper // of check
+	binding *store.Binding     // of session to check
+	polls   store.Polls        // renewed when a renewal has succeeded after a failed one
+	wake    chan struct{}      // cap 1: a session is wanted, or has to be asked about
+	crew    *backend.Crew
+	stop    context.CancelFunc
+	work    sync.WaitGroup // run
 
 	mu     sync.Mutex
 	wanted bool // somebody needs a session
 	// liveSession is the session until it is known to have ended, also after Close.
 	liveSession string
-	watching    int               // elections that are taken part in
-	leading     map[*backend]bool // took the leadership; it was not given up, nor seen to be gone
-	// Those whose duty has ended and that may not write it; see denied.go.
-	denied  map[*backend]denial
-	givenUp string // the session in which no leadership may begin any more
-	// why no session can be opened; nil: Consul has not refused one
-	trouble error
-	// why none ever will be, under these settings
-	refused   error
-	leftovers []func(context.Context) error // what has yet to be removed; see leftovers.go
-	// of the elections that somebody joins at the moment
-	joinLocks map[string]*joinLock // by root of the election
-}
-
-// joinLock lets the candidates of one connection join an election one after the other. All of them
-// change the same key below joins/.
-type joinLock struct {
-	turn  chan struct{} // cap 1: full while somebody joins
-	users int
-}
-
-// lockJoin waits for the turn to join the election. done passes the turn on.
-func (c *Conn) lockJoin(ctx context.Context, root string) (done func(), err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.joinLocks[root]
-	if l == nil {
-		l = &joinLock{turn: make(chan struct{}, 1)}
-		c.joinLocks[root] = l
-	}
-	l.users++
-	c.mu.Unlock()
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	c.mu.Lock()
-	leave := func() {
-		if l.users--; l.users == 0 {
-			delete(c.joinLocks, root)
-		}
-	}
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	return func() {
-		<-l.turn
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		leave()
-	}, nil
+	watching    int   // elections that are taken part in
+	trouble     error // why no session could be opened at the last try
 }
 
 // Connect returns a connection at once; Consul need not be there yet. It opens a session when the
@@ -106,11 +55,8 @@ func Connect(cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{
 		cfg: cfg, store: s, log: cfg.Logger, contact: messages.NewState(election.Contact{}),
-		wake: make(chan struct{}, 1), leftoversDue: make(chan struct{}, 1),
-		verifyNow: make(chan chan struct{}),
-		stop:      cancel, leading: map[*backend]bool{}, denied: map[*backend]denial{},
-		joinLocks: map[string]*joinLock{},
-		session:   messages.NewState(messages.Session{}), check: messages.NewState(messages.Check{}),
+		wake: make(chan struct{}, 1), crew: backend.NewCrew(cfg.Logger), stop: cancel,
+		session: messages.NewState(messages.Session{}), check: messages.NewState(messages.Check{}),
 	}
 	c.keepCheck()
 	c.work.Go(func() { c.run(ctx) })
@@ -126,12 +72,10 @@ func (c *Conn) Open(name string) (election.Backend, error) {
 	if err := store.CheckKey("the key of the leader", c.LeaderKey(name)); err != nil {
 		return nil, fmt.Errorf("%w: %w; give another prefix or name", election.ErrInvalid, err)
 	}
-	if other, within := keysOf(c.cfg.Prefix, name).within(); within {
-		return nil, fmt.Errorf("%w: election %q below %q has its keys among those of election %q, "+
-			"if there is one, and would be deleted with it; give another prefix or name",
-			election.ErrInvalid, name, c.cfg.Prefix, other)
-	}
-	return newBackend(c, name), nil
+	return backend.New(&keyStore{c, keysOf(c.cfg.Prefix, name)}, c.crew, backend.Settings{
+		Name: name, HoldBack: c.cfg.HoldBack, Logger: c.log,
+		LockDelay: func() time.Duration { return c.cfg.LockDelay },
+	}), nil
 }
 
 // LeaderKey returns the key that the leader of an election holds. A host can guard its own
@@ -175,14 +119,6 @@ func (c *Conn) run(ctx context.Context) {
 
 // renew keeps the session. register is called when one is wanted.
 func (c *Conn) renew(ctx context.Context, register func()) {
-	var cleaner sync.WaitGroup
-	defer cleaner.Wait()
-	cleaner.Go(func() {
-		_ = contained.Call(c.log, "the loop that removes what is left over", func() error {
-			c.clean(ctx)
-			return nil
-		})
-	})
 	renewal := store.Renewal{
 		Store: c.store, Every: c.cfg.Renew, Lease: c.cfg.Lease, Log: c.log,
 		Session: store.SessionOptions{Name: c.cfg.Name, TTL: c.cfg.TTL, LockDelay: c.cfg.LockDelay},
@@ -193,14 +129,12 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 	timer := time.NewTimer(0)
 	timer.Stop()
 	defer timer.Stop()
-	var asked chan struct{}
 	check, quiet := c.check.Subscribe(), false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.wake:
-		case asked = <-c.verifyNow:
 		case <-check.Changed():
 			if check.Take(); c.session.Get().ID != "" && !quiet {
 				continue
@@ -211,8 +145,6 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		var err error
 		var wait time.Time // for what the check says; zero: for nothing
 		switch quiet = c.binding.Quiet(now); {
-		case c.isGivenUp(now.ID):
-			err = errHeldInVain
 		case quiet:
 			var gone bool
 			if gone, wait = c.binding.Gone(ctx, now); gone {
@@ -229,10 +161,6 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 				c.binding.Tried(err)
 			}
 		}
-		if asked != nil {
-			close(asked)
-			asked = nil
-		}
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -244,15 +172,10 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 			c.log.Warn("session-lost", "session", now.ID, "why", err)
 			c.forgetSession()
 			c.session.Set(messages.Session{Count: now.Count})
-			if err == errHeldInVain {
-				c.contact.Set(election.Contact{Why: err.Error()})
-				c.destroyLater(now.ID)
-			} else {
-				c.binding.Ended(now)
-				c.contact.Set(election.Contact{Why: c.lost(now)})
-			}
+			c.binding.Ended(now)
+			c.contact.Set(election.Contact{Why: c.lost(now)})
 		case now.ID == "":
-			c.noteTrouble(err, now)
+			c.noteTrouble(err)
 		}
 		if err == nil && !wait.IsZero() {
 			timer.Reset(time.Until(wait))
@@ -262,9 +185,6 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		due := renewal.Due(err, held.Lease)
 		if err != nil || held.ID != "" {
 			timer.Reset(time.Until(due))
-		}
-		if err == nil && held.ID != "" {
-			c.cleanUp()
 		}
 	}
 }
@@ -289,19 +209,31 @@ func (c *Conn) keep(ctx context.Context, renewal *store.Renewal, now messages.Se
 	return nil
 }
 
-// noteTrouble records why no session can be opened. A setting that Consul refuses for the first one
-// it will refuse again: whoever waits for a session is told.
-func (c *Conn) noteTrouble(err error, now messages.Session) {
+// noteTrouble records why no session can be opened, and tells those who wait for one.
+func (c *Conn) noteTrouble(err error) {
 	c.mu.Lock()
 	c.trouble = err
-	refused := errors.Is(err, store.ErrInvalid) && now.Count == 0
-	if refused {
-		c.refused = err
-	}
 	c.mu.Unlock()
-	if refused {
-		c.contact.Set(election.Contact{Why: err.Error()})
+	if c.refusal() != nil {
+		contact := c.contact.Get()
+		contact.Why = err.Error()
+		c.contact.Set(contact)
 	}
+}
+
+// refusal is why Consul refuses to open a session: under these settings it always will, or its
+// access rules deny it. nil: it does not.
+func (c *Conn) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch err := c.trouble; {
+	case errors.Is(err, store.ErrInvalid):
+		return fmt.Errorf("%w: %w", election.ErrInvalid, err)
+	case errors.Is(err, store.ErrDenied):
+		return fmt.Errorf("%w: no session: %w; give the token write on its node (session_prefix)",
+			election.ErrDenied, err)
+	}
+	return nil
 }
 
 // wantsSession tells whether anybody needs a session.
@@ -317,7 +249,7 @@ func (c *Conn) awaitSession(ctx context.Context) (string, error) {
 		return s.Session, nil
 	}
 	c.mu.Lock()
-	c.wanted, c.refused = true, nil
+	c.wanted, c.trouble = true, nil
 	c.mu.Unlock()
 	c.wakeRun()
 	wait, cancel := context.WithTimeout(ctx, store.DefaultCallTimeout)
@@ -331,14 +263,14 @@ func (c *Conn) awaitSession(ctx context.Context) (string, error) {
 	case s.Session != "":
 		return s.Session, nil
 	case refused != nil:
-		return "", fmt.Errorf("%w: %w", election.ErrInvalid, refused)
+		return "", refused
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.trouble == nil {
 		return "", errors.New("no session yet: Consul has not answered")
 	}
-	return "", fmt.Errorf("no session yet: %v", c.trouble)
+	return "", fmt.Errorf("no session yet: %w", c.trouble)
 }
 
 // wakeRun has the loop that renews the session look what there is to do.
@@ -346,29 +278,6 @@ func (c *Conn) wakeRun() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
-	}
-}
-
-// refusal is why no session can be opened under these settings; nil: that is not known.
-func (c *Conn) refusal() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.refused
-}
-
-// verify asks Consul at once whether the session still stands, and waits a moment for the answer.
-func (c *Conn) verify(ctx context.Context) {
-	wait, cancel := context.WithTimeout(ctx, time.Second/2)
-	defer cancel()
-	answer := make(chan struct{})
-	select {
-	case c.verifyNow <- answer:
-	case <-wait.Done():
-		return
-	}
-	select {
-	case <-answer:
-	case <-wait.Done():
 	}
 }
 
@@ -410,39 +319,41 @@ func (c *Conn) lost(s messages.Session) string {
 // forgetSession drops what has gone with the session.
 func (c *Conn) forgetSession() {
 	c.mu.Lock()
+	c.liveSession = ""
+	c.mu.Unlock()
+	c.crew.Lost()
+}
+
+// liveID is the session whose keys may be there; empty: there is none.
+func (c *Conn) liveID() string {
+	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.liveSession, c.leftovers = "", nil
-	clear(c.leading)
-	clear(c.denied)
+	return c.liveSession
 }
 
 // sessionLives tells whether the keys of the session still have to be removed.
 func (c *Conn) sessionLives(session string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return session != "" && c.liveSession == session
+	return session != "" && c.liveID() == session
 }
 
 // close ends the session, unless one of its leaders has not released: then it is left to expire.
-// One that has been denied to release has stopped.
 // broken is why nobody renews it any more; nil: it was asked for.
 func (c *Conn) close(broken error) (left bool) {
 	now := c.contact.Get()
 	c.contact.Set(election.Contact{Closed: true, Broken: broken})
-	// A candidate that has resigned counts as a leader until its release is written.
-	c.settle()
+	soon, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	c.crew.Settle(soon) // a leader that has resigned counts until that is written
+	c.crew.Stop()
 	if now.Session == "" {
 		return false
 	}
-	c.mu.Lock()
-	leading := c.leadersStill()
-	c.mu.Unlock()
-	if leading > 0 {
+	if leading := c.crew.Leading(); leading > 0 {
 		c.log.Error("session-left-to-expire", "session", now.Session, "leading", leading)
 		return true
 	}
-	call, cancel := context.WithTimeout(context.Background(), closePatience)
-	defer cancel()
+	call, cancelCall := context.WithTimeout(context.Background(), closePatience)
+	defer cancelCall()
 	if err := c.store.DestroySession(call, now.Session); err != nil {
 		c.log.Warn("session-not-destroyed", "session", now.Session, "err", err, "then",
 			"it expires by itself within twice its ttl")

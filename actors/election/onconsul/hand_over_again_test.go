@@ -14,12 +14,17 @@ import (
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
+// ordersHandOver picks the requests that order a hand-over.
+func ordersHandOver(r *http.Request) bool {
+	return transport.TxnWith(`state/election"`, `"cas"`, `"check-session"`)(r) && !takes(r)
+}
+
 // loses connects by a way that loses the answer to the next hand-over while lose is set, and the
 // hand-over too unless it arrives.
 func (s *embedded) loses(lose *atomic.Bool, arrives bool) *onconsul.Conn {
 	consul := s.consul.RoundTripper()
 	return s.over(transport.When(consul, func(r *http.Request) bool {
-		return transport.TxnWith(`state/handover"`, `"cas"`)(r) && lose.CompareAndSwap(true, false)
+		return ordersHandOver(r) && lose.CompareAndSwap(true, false)
 	}, func(r *http.Request) (*http.Response, error) {
 		if arrives {
 			transport.Again(consul, r)

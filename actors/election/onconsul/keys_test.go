@@ -2,7 +2,6 @@ package onconsul_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/actors/election"
@@ -35,20 +34,5 @@ func TestAnElectionWithoutPossibleKeysIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("%q with the prefix %q: %v", c.name, c.prefix, err)
 		}
 		conn.Close()
-	}
-}
-
-// Such a prefix cannot be listed: an election below it stayed uncertain for ever.
-func TestAPrefixThatDoesNotPrintIsRefusedWithItsCharacter(t *testing.T) {
-	consul := devconsul.New(devconsul.Config{})
-	defer consul.Close()
-	for prefix, says := range map[string]string{"p\u00a0q/": "U+00A0", "p\n/": "U+000A"} {
-		conn, err := onconsul.Connect(onconsul.Config{Client: consul.Client(), Prefix: prefix})
-		if err == nil {
-			conn.Close()
-		}
-		if !errors.Is(err, election.ErrInvalid) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v", prefix, err)
-		}
 	}
 }

@@ -17,12 +17,11 @@ func TestADeleteThatSleptLeavesTheNextElectionAlone(t *testing.T) {
 	for name, ended := range map[string]bool{"which was ended": true, "which is led": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *embedded) {
-				var hold atomic.Bool
+				var reads atomic.Int32 // of the late one
 				held, free := make(chan struct{}), make(chan struct{})
 				late := s.over(transport.Func(func(r *http.Request) (*http.Response, error) {
-					// Whichever comes first: the leader may be gone before it is waited for.
 					if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/state/") &&
-						hold.CompareAndSwap(true, false) {
+						reads.Add(1) == 2 { // when the order is written
 						close(held)
 						<-free
 					}
@@ -37,7 +36,6 @@ func TestADeleteThatSleptLeavesTheNextElectionAlone(t *testing.T) {
 					return e
 				}
 				first := s.joins(quick, "first", 0)
-				hold.Store(true)
 				over := make(chan error, 1)
 				go func() { over <- operator(late).Delete(t.Context()) }()
 				<-held
@@ -58,10 +56,7 @@ func TestADeleteThatSleptLeavesTheNextElectionAlone(t *testing.T) {
 				if now := next.State().Get(); !ended && now.Role != election.Leading {
 					t.Errorf("the next election's leader: %v", now)
 				}
-				keys, _, err := s.consul.Client().KV().Keys("election/"+contested+"/state/ended", "",
-					nil)
-				must(t, err)
-				if is := len(keys) > 0; is != ended {
+				if is := next.State().Get().Ended; is != ended {
 					t.Errorf("the next election has ended: %v; want %v", is, ended)
 				}
 				next.Resign()

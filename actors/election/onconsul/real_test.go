@@ -87,12 +87,6 @@ func (s *real) Restore() {
 	}
 }
 
-func (s *real) DeleteAsStranger(name string) {
-	if _, err := s.cluster.Client().KV().DeleteTree(s.prefix+name+"/", nil); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 func (s *real) Connect() electiontest.Link {
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
 	w := &wire{next: transport}

@@ -109,7 +109,7 @@ func (s *embedded) look() (id string, token uint64, ok bool) {
 		switch {
 		case strings.HasSuffix(pair.Key, "/leader") && pair.Session != "":
 			return value.ID, pair.CreateIndex, true
-		case strings.HasSuffix(pair.Key, "/term"):
+		case strings.HasSuffix(pair.Key, "/election"):
 			ok = value.LockDelay == 0
 		}
 	}
@@ -188,7 +188,7 @@ func (p *contest) act() {
 		}),
 		p.Is("has its connection closed in the middle of something", p.closeAmid),
 		p.Is("sees Consul elect", func(*candidate) {
-			past := p.s.consul.Moment()
+			past := p.s.consul.Snapshot()
 			p.s.consul.ElectionStart()
 			time.Sleep(p.UpTo(12 * time.Second))
 			if p.Rand.IntN(2) == 0 {

@@ -81,13 +81,6 @@ func (s *embedded) Restore() {
 	}
 }
 
-func (s *embedded) DeleteAsStranger(name string) {
-	if _, err := s.consul.Client().KV().DeleteTree(onconsul.DefaultPrefix+name+"/",
-		nil); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 func (s *embedded) Connect() electiontest.Link {
 	w := &wire{next: s.consul.RoundTripper(), server: s}
 	return connect(s.t, onconsul.Config{Client: devconsul.ClientOver(w), Logger: s.log}, w,

@@ -58,37 +58,3 @@ func TestAFollowerOfAnElectionThatDoesNotExistIsLeftAloneByWritesBesideIt(t *tes
 		<-f.Done()
 	})
 }
-
-// An order that names nobody, as a stranger or an older version may leave it, costs the leader
-// nothing.
-func TestAnOrderToHandOverToNobodyIsPassedOver(t *testing.T) {
-	bubble(t, func(t *testing.T, s *embedded) {
-		conn := s.Connect()
-		e, err := election.New(conn, election.Config{Election: "demo", Name: "a", Logger: s.log})
-		must(t, err)
-		statuses, err := e.Nominate(t.Context())
-		must(t, err)
-		time.Sleep(time.Second)
-		kv := s.consul.Client().KV()
-		// Its record is locked by nobody.
-		for key, value := range map[string]string{"candidates/gone": `{"id":"gone","name":"gone"}`,
-			"state/handover": `{"to":"gone","hold_back":5000000000}`} {
-			if _, err := kv.Put(&api.KVPair{Key: "election/demo/" + key, Value: []byte(value)},
-				nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(10 * time.Second)
-		if err := e.HandOver(t.Context(), "gone"); err == nil {
-			t.Error("the leadership is to be handed over to a record that nobody holds")
-		}
-		e.Resign()
-		for s := range statuses {
-			if s.Role == election.Draining && s.Reason == "another is to lead" ||
-				s.Role == election.Following {
-				t.Errorf("the leader was told %v", s)
-			}
-		}
-		conn.Close()
-	})
-}

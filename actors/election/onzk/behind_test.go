@@ -12,6 +12,11 @@ import (
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
 
+// always has every server behind as far as it can be.
+type always struct{}
+
+func (always) Uint64() uint64 { return 1<<63 | 1 }
+
 // behind connects to servers that are three seconds behind the others.
 func (s *embedded) behind() *onzk.Conn {
 	s.t.Helper()

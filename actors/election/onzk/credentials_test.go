@@ -62,7 +62,7 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	wait(t, b, election.Following)
 
 	for _, path := range []string{"/theirs", "/theirs/elections", "/theirs/elections/demo",
-		"/theirs/elections/demo/leader", "/theirs/elections/demo/term"} {
+		"/theirs/elections/demo/leader"} {
 		acl, _, err := ours.ZK().GetACL(path)
 		if err != nil || len(acl) != 1 || acl[0].Scheme != "digest" || acl[0].Perms != zk.PermAll {
 			t.Errorf("%s may be used by %v (%v)", path, acl, err)

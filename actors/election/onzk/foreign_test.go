@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,15 +13,16 @@ import (
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
 
-// The name and the root of an election are another program's node by mistake. Whoever stands for it
-// is refused, as is who gives an order, and the program's nodes stay as they are.
+// The name and the root of an election are another program's node by mistake. Candidates and orders
+// are refused, and the program's nodes stay as they are.
 func TestNobodyStandsOnTheNodeOfAnotherProgram(t *testing.T) {
+	const record = `{"id":"IJ","writes":0}`
 	for what, theirs := range map[string]map[string]string{
 		"with data":              {"": "another program's"},
-		"with data that has ids": {"": `{"id":"7f3a","host":"db1"}`},
-		"with a setting":         {"": "", "/setting": "x=1"},
-		"whose leader is below":  {"": "", "/leader": "", "/leader/latch-0000000000": "db1"},
-		"with an order":          {"": "", "/yield": "north"},
+		"without data":           {"": ""},
+		"beside an election":     {"": record, "/_e_IJ": "", "/setting": "x=1"},
+		"with elections below":   {"": "", "/db": record, "/db/_e_IJ": ""},
+		"which cannot be parsed": {"": `{"writes":`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *embedded) {
@@ -32,31 +32,27 @@ func TestNobodyStandsOnTheNodeOfAnotherProgram(t *testing.T) {
 					s.zoo.Write("/team/program"+path, []byte(data))
 				}
 				before := s.zoo.Nodes("/team")
-				m := &team{t: t, s: s}
-				defer m.leave()
-				for _, name := range []string{"a", "b"} {
-					e, _ := m.stands("/team", "program", name)
-					refused(t, e)
-				}
 				cfg := onzk.Config{Root: "/team", Servers: addresses, Logger: s.log,
 					Dial: s.zoo.Way(devzookeeper.Weather{}).Dial}
 				conn := s.connect(cfg)
 				defer conn.Close()
-				e, err := election.New(conn, election.Config{Election: "program", Logger: s.log})
-				must(t, err)
+				e := s.nominateIn("program", conn, "a")
+				<-e.Done()
+				if !errors.Is(e.Err(), election.ErrInvalid) {
+					t.Errorf("a candidate ends with %v", e.Err())
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				orders, err := conn.Open("program")
-				must(t, err)
-				_, departs := onzk.Depart(ctx, cfg, "program", "0x1")
-				for what, err := range map[string]error{"end": e.End(ctx), "departure": departs,
-					"hand-over": orders.HandOver(ctx, "a", 0), "deletion": e.Delete(ctx)} {
-					if !errors.Is(err, election.ErrInvalid) {
-						t.Errorf("the %s is answered with %v", what, err)
-					}
+				if err := e.Delete(ctx); !errors.Is(err, election.ErrInvalid) {
+					t.Errorf("the deletion is answered with %v", err)
 				}
-				time.Sleep(time.Minute)
-				if after := s.zoo.Nodes("/team"); !maps.EqualFunc(before, after, sameData) {
+				same := func(a, b devzookeeper.Node) bool { return string(a.Data) == string(b.Data) }
+				after := s.zoo.Nodes("/team")
+				if what == "beside an election" { // the deletion has ended it
+					delete(before, "program")
+					delete(after, "program")
+				}
+				if !maps.EqualFunc(before, after, same) {
 					t.Errorf("there were %v, and now there are %v", before, after)
 				}
 			})
@@ -64,116 +60,23 @@ func TestNobodyStandsOnTheNodeOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// ghost is the name of a candidate's node.
-var ghost = "_c_" + strings.Repeat("f", 32) + "-p7-n0000000000"
-
-func sameData(a, b devzookeeper.Node) bool { return string(a.Data) == string(b.Data) }
-
-// A node is an election's by any one of its signs, also if its data is no record; and an empty node
-// is taken, though the probe of one that gives it an identity is in it.
-func TestANodeIsAnElectionsByAnyOfItsSigns(t *testing.T) {
-	for child, data := range map[string]string{"_e_before": "?", "term": "?", ghost: "?",
-		"_p_now": ""} {
-		t.Run(child, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *embedded) {
-				for _, path := range []string{"/team", "/team/db", "/team/db/" + child} {
-					s.zoo.Write(path, nil)
-				}
-				s.zoo.Write("/team/db", []byte(data))
-				m := &team{t: t, s: s}
-				defer m.leave()
-				e, _ := m.stands("/team", "db", "a")
-				becomes(t, e, election.Leading)
-			})
-		})
-	}
-}
-
-// unwritable makes the node of an election by hand, whose data nobody may write who connects the
-// way that is returned. So it never gets an identity.
-func (s *embedded) unwritable() onzk.Config {
-	base := onzk.DefaultRoot
-	for _, path := range []string{"/coordd", base, base + "/demo"} {
-		s.zoo.Write(path, nil)
-	}
-	server := &denying{Way: s.zoo.Way(devzookeeper.Weather{})}
-	identities := "/demo/_e_"
-	server.path.Store(&identities)
-	return onzk.Config{Dial: server.Dial}
-}
-
-// Candidates stand for such an election all the same, one beside the others.
-func TestAnElectionWhoseNodeNobodyMayWriteIsHeld(t *testing.T) {
+// A candidate is told at once what it may not, and ends after half a minute.
+func TestACandidateThatLacksARightIsToldAtOnceAndEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded) {
-		conn := s.connect(s.unwritable())
+		conn := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
 		defer conn.Close()
-		var standing []election.Backend
-		for _, id := range []string{"a", "b"} { // both before anybody leads
-			b, err := conn.Open("demo")
-			must(t, err)
-			_, err = b.Join(t.Context(), election.Candidate{ID: id, Name: id})
-			must(t, err)
-			standing = append(standing, b)
+		a := s.nominate(conn, "a")
+		becomes(t, a, election.Leading)
+		s.zoo.Keep(onzk.DefaultRoot + "/demo")
+		b := s.nominate(conn, "b")
+		time.Sleep(time.Second)
+		if now := b.State().Get(); now.What != election.Waiting || now.Reason == "" {
+			t.Errorf("after a second it is told %v", now)
 		}
-		c := s.nominate(conn, "c")
-		becomes(t, c, election.Following)
-		for _, b := range standing {
-			must(t, b.Leave(t.Context()))
+		time.Sleep(40 * time.Second)
+		if err := b.Err(); !errors.Is(err, election.ErrDenied) {
+			t.Errorf("after 41 s it ends with %v", err)
 		}
-		becomes(t, c, election.Leading)
-		electiontest.Resign(c)
+		electiontest.Resign(a)
 	})
-}
-
-// A stranger removes the term of such an election. Its candidates show that it is one.
-func TestATermThatWasRemovedIsMadeAgainBesideCandidates(t *testing.T) {
-	for _, what := range []string{"resigns", "comes back"} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *embedded) {
-				conn := s.connect(s.unwritable())
-				defer conn.Close()
-				a := s.nominate(conn, "a")
-				becomes(t, a, election.Leading)
-				b := s.nominate(conn, "b")
-				becomes(t, b, election.Following)
-				s.zoo.Remove(onzk.DefaultRoot + "/demo/term")
-				time.Sleep(time.Second)
-				if what == "resigns" {
-					a.Resign()
-					becomes(t, b, election.Leading)
-				} else {
-					s.zoo.Stop()
-					becomes(t, a, election.Uncertain)
-					s.zoo.Start()
-					becomes(t, a, election.Leading)
-				}
-				electiontest.Resign(a, b)
-			})
-		})
-	}
-}
-
-// Nor is an election removed of which nothing else is left, by who stands for the one around.
-func TestCandidatesShowThatTheNodeBelowIsAnElection(t *testing.T) {
-	for name, paths := range map[string][]string{
-		"candidates":         {"", "/db", "/db/term", "/db/yield", "/db/yield/" + ghost},
-		"deep below a field": {"", "/db", "/db/term", "/db/leader", "/db/leader/x", "/db/leader/x/term"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *embedded) {
-				for _, path := range paths {
-					s.zoo.Write("/team"+path, nil)
-				}
-				below := "/team" + paths[len(paths)-2]
-				before := s.zoo.Nodes(below)
-				m := &team{t: t, s: s}
-				defer m.leave()
-				x, _ := m.stands("/team", "db", "x")
-				refused(t, x)
-				if after := s.zoo.Nodes(below); !maps.EqualFunc(before, after, sameData) {
-					t.Errorf("there were %v, and now there are %v", before, after)
-				}
-			})
-		})
-	}
 }

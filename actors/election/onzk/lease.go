@@ -19,9 +19,8 @@ import (
 //
 // It has no clock and no lock.
 type lease struct {
-	// timeout is the shortest that was granted to the session. A server of other settings may grant
-	// more when the session goes on: who leads has left its lock-delay behind by then, and a server
-	// that is deposed grants what the ensemble's leader does not know of.
+	// timeout is the shortest that was granted to the session: a server that is deposed grants what
+	// the ensemble's leader does not know of.
 	timeout time.Duration
 	granted time.Duration // last
 	start   time.Time
@@ -30,7 +29,6 @@ type lease struct {
 	// opened the session.
 	handshake   contact
 	unconfirmed []contact // contacts that do not count yet, the oldest first
-	used        bool      // a transaction of the session was committed
 }
 
 // contact is a request that was answered.
@@ -55,7 +53,6 @@ func (l *lease) committed(c contact) {
 			l.start = earlier.sent
 		}
 	}
-	l.used = true
 	counts(l.handshake, 0)
 	keep := l.unconfirmed[:0]
 	for _, w := range l.unconfirmed {
@@ -64,16 +61,6 @@ func (l *lease) committed(c contact) {
 		}
 	}
 	l.unconfirmed = append(keep, c)
-}
-
-// outlived tells whether the lease has been over for a session's timeout at the time now, and no
-// handshake was answered in that time.
-func (l *lease) outlived(now time.Time) bool {
-	over := l.start.Add(l.timeout)
-	if l.handshake.answered.After(over) {
-		over = l.handshake.answered
-	}
-	return now.Sub(over) >= l.granted
 }
 
 // lost says how the session has ended that ZooKeeper no longer knows at the time now. ZooKeeper

@@ -2,7 +2,6 @@ package onzk_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"time"
 
@@ -75,59 +74,6 @@ func TestACandidateOfACallersOwnConnectionLeavesWhenZooKeeperIsBack(t *testing.T
 			}
 		}
 		electiontest.Resign(a, c)
-	})
-}
-
-// So does a leader whose duties end long after the elections were closed.
-func TestALeaderOfACallersOwnConnectionLeavesWhenItsDutiesHaveEnded(t *testing.T) {
-	bubble(t, func(t *testing.T, s *embedded) {
-		const longer = 5 * onzk.DefaultSessionTimeout
-		client, _, d := s.callersClient()
-		defer ends(client)
-		own, err := onzk.New(client, nil, d, onzk.Config{Logger: s.log})
-		must(t, err)
-		slow := func(ctx context.Context, _ election.Status) error {
-			<-ctx.Done()
-			time.Sleep(longer)
-			return nil
-		}
-		a := s.stand(own, election.Config{Name: "a", Lead: slow})
-		becomes(t, a, election.Leading)
-		two := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
-		defer two.Close()
-		b := s.nominate(two, "b")
-		becomes(t, b, election.Following)
-		time.Sleep(onzk.DefaultSessionTimeout)
-		own.Close()
-		time.Sleep(longer - time.Second)
-		s.zoo.Stop() // which is away when the duties end
-		time.Sleep(onzk.DefaultSessionTimeout)
-		s.zoo.Start()
-		leadsSoon(t, b)
-		electiontest.Resign(b)
-	})
-}
-
-// Where the caller reads the client's events, nothing of a connection that was closed goes on
-// beside the client, which does.
-func TestNothingOfAClosedConnectionGoesOnWithItsCallersClient(t *testing.T) {
-	bubble(t, func(t *testing.T, s *embedded) {
-		client, events, d := s.callersClient()
-		defer client.Close()
-		go func() {
-			for range events { // until the client is closed
-			}
-		}()
-		time.Sleep(time.Second) // until it is connected
-		before := runtime.NumGoroutine()
-		own, err := onzk.New(client, nil, d, onzk.Config{Logger: s.log})
-		must(t, err)
-		becomes(t, s.nominate(own, "a"), election.Leading)
-		own.Close()
-		time.Sleep(3 * onzk.DefaultSessionTimeout)
-		if n := runtime.NumGoroutine(); n > before {
-			t.Errorf("%d goroutines, and %d before there was a connection", n, before)
-		}
 	})
 }
 

@@ -4,7 +4,6 @@ package onzk_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,7 +15,6 @@ import (
 	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/test/realzookeeper"
-	"github.com/go-zookeeper/zk"
 )
 
 // sessionTimeout is long enough for a machine that is busy with other tests, and short enough to
@@ -122,29 +120,6 @@ func (s *store) config(w *wire) onzk.Config {
 		LockDelay: s.delay,
 		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
-}
-
-// DeleteAsStranger removes node after node, as ZooKeeper's own deleteall does, until all are gone.
-func (s *store) DeleteAsStranger(name string) {
-	c, err := onzk.Connect(s.config(&wire{}))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer c.Close()
-	path := s.root + "/" + name
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		children, _, err := c.ZK().Children(path)
-		for _, child := range children {
-			_ = c.ZK().Delete(path+"/"+child, -1)
-		}
-		if err == nil {
-			err = c.ZK().Delete(path, -1)
-		}
-		if err == nil || errors.Is(err, zk.ErrNoNode) {
-			return
-		}
-	}
-	s.t.Fatalf("%s could not be removed", path)
 }
 
 // link is a connection that a scenario can break.

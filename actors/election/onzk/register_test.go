@@ -121,7 +121,8 @@ func (p *contest) look() (id string, token uint64, ok bool) {
 		err := json.Unmarshal(leader.Data, &value)
 		return value.ID, uint64(leader.Stat.Czxid), err == nil
 	}
-	return "", 0, len(nodes["term"].Data) == 0
+	state := p.s.zoo.Nodes(onzk.DefaultRoot)[play.Contested].Data
+	return "", 0, !bytes.Contains(state, []byte("lock_delay"))
 }
 
 // act does the next thing.
@@ -158,11 +159,6 @@ func (p *contest) act() {
 			p.s.zoo.Stop()
 			time.Sleep(p.UpTo(20 * time.Second))
 			p.s.zoo.Start()
-		}),
-		p.Is("is written over by a stranger", func(*candidate) {
-			if p.s.zoo.Nodes(onzk.DefaultRoot + "/" + play.Contested)["term"].Stat.Czxid != 0 {
-				p.s.zoo.Write(onzk.DefaultRoot+"/"+play.Contested+"/term", []byte("?"))
-			}
 		}),
 	}, 2, 8)
 }
@@ -316,7 +312,7 @@ func (p *contest) finish() {
 	p.Aside.Wait()
 	time.Sleep(2*lease + 2*time.Second) // a last look
 	for name := range p.s.zoo.Nodes(onzk.DefaultRoot + "/" + play.Contested) {
-		if name != "term" && !strings.HasPrefix(name, "_e_") {
+		if !strings.HasPrefix(name, "_e_") {
 			p.Wrong = append(p.Wrong, "left behind: "+name)
 		}
 	}

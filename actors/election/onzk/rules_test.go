@@ -77,8 +77,8 @@ func TestTheQueueIsByPriorityThenBySequenceAcrossItsOverflow(t *testing.T) {
 		guid("3") + "-p-3-n-000000001",
 		guid("c") + "-p-3-n0000000001",
 	}
-	children := append([]string{"leader", "term", "yield", "_c_short-p0-n0000000001",
-		guid("d") + "-p0-n99999999999", guid("d") + "-p0-n999999999"}, want...)
+	children := append([]string{"leader", "_e_x", guid("d") + "-p0-n99999999999",
+		guid("d") + "-p0-n999999999"}, want...)
 	slices.Sort(children)
 	if got := onzk.Queue(children); !slices.Equal(got, want) {
 		t.Errorf("the order is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -146,27 +146,6 @@ func TestANameThatZooKeeperRefusesIsRefusedAtOnce(t *testing.T) {
 	if err := (onzk.Config{Root: "/a/\U0001d4b3"}).Validate(); !errors.Is(err,
 		election.ErrInvalid) {
 		t.Errorf("a root that ZooKeeper refuses: %v", err)
-	}
-}
-
-func TestTheLockDelayIsThatOfTheLeaderThatWent(t *testing.T) {
-	const own = 7 * time.Second
-	for term, want := range map[string]time.Duration{
-		"":                               0, // given up in good order
-		`{"id":"x","lockDelay":"30s"}`:   30 * time.Second,
-		`{"id":"x","lockDelay":"0s"}`:    0,
-		`{"id":"x","lockDelay":"-5s"}`:   own,
-		`{"id":"x","lockDelay":"later"}`: own,
-		`{"id":"x"}`:                     own,
-		// Nobody could lead for ever, and nobody would be told why.
-		`{"id":"x","lockDelay":"2562047h47m16s"}`: own,
-		`{"id":"x","lockDelay":"1h0m0s"}`:         time.Hour,
-		"?":                                       own, // a stranger removed it
-		"whatever":                                own,
-	} {
-		if got := onzk.LockDelayOf(term, own); got != want {
-			t.Errorf("after a leader that left %q the others wait %v, want %v", term, got, want)
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/internal/backend"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/go-zookeeper/zk"
 )
@@ -24,6 +25,9 @@ const (
 	DefaultHoldBack       = 5 * time.Second
 	DefaultRoot           = "/coordd/election"
 )
+
+// MaxLockDelay bounds Config.LockDelay.
+const MaxLockDelay = backend.MaxLockDelay
 
 // MaxSessionTimeout bounds Config.SessionTimeout, as Consul bounds a session's TTL.
 const MaxSessionTimeout = 24 * time.Hour
@@ -36,7 +40,7 @@ type Config struct {
 	// ticks, so 4 s to 40 s by default). Default 10 s, at most MaxSessionTimeout.
 	SessionTimeout time.Duration
 	// Dial connects to a server, as Servers names it, and resolves that name. By default names are
-	// resolved for each connection, and of several addresses behind one each has its turn.
+	// resolved for each connection.
 	Dial zk.Dialer
 	// TLS is how to speak TLS with the servers (their secureClientPort); nil: not at all. Without a
 	// ServerName each server is to have a certificate of the host's name, or address, that Servers
@@ -48,9 +52,7 @@ type Config struct {
 	// another one. It is sent as it is: use TLS where others listen.
 	Digest string
 
-	// Root is the node below which elections are. Default /coordd/election. Where it is the node of
-	// an election itself, names that this one's own nodes have (leader, term, yield) are refused
-	// with election.ErrInvalid, and so is the election around one that was made so before.
+	// Root is the node below which elections are. Default /coordd/election.
 	Root string
 	// ACL of all nodes that are made. Default: with a Digest that user may do anything, and nobody
 	// else; else the world may.
@@ -153,4 +155,27 @@ func unreachable(server string) string {
 		return fmt.Sprintf("%q is no port", port)
 	}
 	return ""
+}
+
+// unfit returns the first character that ZooKeeper refuses in a path; empty: there is none. See
+// PathUtils in ZooKeeper's source, which counts in UTF-16.
+func unfit(element string) string {
+	for _, r := range element {
+		if r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
+			return fmt.Sprintf("%q", r)
+		}
+	}
+	return ""
+}
+
+func checkName(name string) error {
+	if err := election.CheckName("Election", name); err != nil {
+		return err
+	}
+	if what := unfit(name); what != "" {
+		return fmt.Errorf("Election %q: %w: it holds %s, which ZooKeeper takes in no node's "+
+			"name; use another name",
+			name, election.ErrInvalid, what)
+	}
+	return nil
 }

@@ -53,8 +53,6 @@ func (s *embedded) Virtual() bool                     { return true }
 func (s *embedded) Stop()                             { s.zoo.Stop() }
 func (s *embedded) Start()                            { s.zoo.Start() }
 
-func (s *embedded) DeleteAsStranger(name string) { s.zoo.Remove(onzk.DefaultRoot + "/" + name) }
-
 func (s *embedded) Connect() electiontest.Link {
 	way := s.zoo.Way(devzookeeper.Weather{})
 	return &embeddedLink{Conn: s.connect(onzk.Config{Dial: way.Dial}), way: way, store: s}
@@ -62,9 +60,6 @@ func (s *embedded) Connect() electiontest.Link {
 
 // addresses need not be resolved.
 var addresses = []string{"10.0.0.1:2181", "10.0.0.2:2181"}
-
-// threeAddresses: while one server answers a handshake, what waits for a connection goes on to.
-var threeAddresses = append(addresses, "10.0.0.3:2181")
 
 // connect connects to this ZooKeeper.
 func (s *embedded) connect(cfg onzk.Config) *onzk.Conn {

@@ -1,192 +1,279 @@
 package leader
 
 import (
-	"context"
-	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
 )
 
-// confirmAbsent finds the members that have keys or an ack and no record, and
-// makes sure that each is really gone before its grace begins:
-//
-//   - Its record is absent at one point of the log, of which its ack and its sentinel are read as
-//     well, consistently. From there on these two say whether it was back.
-//   - The session of its last registration no longer exists. A record that a
-//     stranger deleted leaves the session alive and its member at work, for longer than any
-//     grace: such a member registers again by itself within moments.
-//
-// The grace is counted from the answer, which is later than the session's end.
-// It covers the lease that the member may have held then: its own TTL, which may be
-// longer than this leader's. It returns when to ask again.
-func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err error) {
-	view, acks, began := a.members.Get(), a.acks.Get().Items, time.Now()
-	members := view.Items
-	missing := map[string]bool{}
-	for id := range a.assigned.members {
-		missing[id] = !members.Has(id)
-	}
-	for id := range acks.IDs() {
-		missing[id] = !members.Has(id)
-	}
-	for id := range a.absent {
-		if !missing[id] {
-			delete(a.absent, id)
-		}
-	}
-	var ask []string
-	for id, gone := range missing {
-		if !gone {
-			continue
-		}
-		ack, _ := acks.Get(id)
-		if have, ok := a.absent[id]; ok && !have.since.IsZero() && have.doubt.IsZero() &&
-			have.ack == ack.ModifyIndex {
-			continue
-		} else if began.Before(have.until) && have.askedOf == ack.ModifyIndex &&
-			(have.seenAt == 0 || have.seenAt == view.Index) {
-			again = actor.Earliest(again, have.until)
-			continue
-		}
-		ask = append(ask, id)
-	}
-	mine := a.ofOneID(ctx)
-	for _, c := range a.confirmAll(ctx, ask) {
-		id, since := c.member, c.since
-		ack, _ := acks.Get(id)
-		if c.err != nil && mine(c.err) {
-			// A token may allow sessions of some nodes only, and the key may be a stranger's: it
-			// is not known whether the member is gone, and the rest goes on.
-			have, now := a.absent[id], time.Now()
-			if have.asked.IsZero() {
-				have.asked = now
-			}
-			if !have.since.IsZero() && have.doubt.IsZero() && have.ack != ack.ModifyIndex {
-				have.doubt = now // what was confirmed was of another ack
-			}
-			if have.askedOf != ack.ModifyIndex {
-				have.aside, have.askedOf = aside{}, ack.ModifyIndex
-			}
-			have.seenAt = 0
-			next := have.failed(began, now)
-			switch {
-			case errors.Is(c.err, store.ErrInvalid):
-				have.until = now.Add(impossiblePause)
-				a.odd.Skip(store.Entry{Key: a.Keys.Ack(id)}, c.err.Error())
-			case errors.Is(c.err, store.ErrDenied):
-				have.until = now.Add(deniedPause)
-				fallthrough
-			default:
-				a.leaveAside("whether "+id+" is gone", c.err, next)
-			}
-			a.absent[id] = have
-			again = actor.Earliest(again, have.until)
-			continue
-		}
-		if c.err != nil { // what was found out about others stands
-			err = c.err
-			continue
-		}
-		asked := a.absent[id].asked
-		if asked.IsZero() {
-			asked = time.Now()
-		}
-		away := absence{asked: asked, since: since, ack: c.index, session: a.goneSession(id, c.ack),
-			sentinel: c.sentinel, grace: a.graceOf(id, c.ack), stopped: c.ack.Stopped}
-		if !since.IsZero() {
-			away = a.sameAbsence(id, away, c.lease)
-		}
-		known := !a.absent[id].since.IsZero() && away.since.Equal(a.absent[id].since)
-		a.absent[id] = away
-		if since.IsZero() { // nothing that concerns others is a reason to ask sooner
-			away.until, away.askedOf = time.Now().Add(AbsencePoll), ack.ModifyIndex
-			away.seenAt = view.Index
-			a.absent[id] = away
-			again = actor.Earliest(again, away.until)
-			continue
-		}
-		if n := len(a.assigned.members[id]); n > 0 && !known {
-			a.Log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in",
-				max(0, time.Until(away.since.Add(away.grace))).Round(time.Millisecond).String())
-		}
-	}
-	return again, err
+// absence is a member that has keys or an ack and no record.
+type absence struct {
+	asked   time.Time // when it was missed first
+	since   time.Time // when it was confirmed; zero: not yet
+	ack     uint64    // its acks key's ModifyIndex then; 0: there was none
+	session string    // of its last registration, which is gone
+	// sentinel is its sentinel's ModifyIndex then, if a registration wrote that; 0: it is not known
+	sentinel uint64
+	grace    time.Duration // how long its items wait for it
+	// doubt is since when it is to be confirmed again: a write about it was refused, or its ack has
+	// moved. Zero: it is not
+	doubt   time.Time
+	stopped bool // it said that it stops, and that all its work has ended
+
+	until   time.Time // it is not asked about again before, unless the watches tell something new:
+	askedOf uint64    // of its ack,
+	seenAt  uint64    // or of the records. 0: they tell nothing
 }
 
-// graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless
-// it said that all its work has ended; and for as long as it asked for when it stopped. Where its
-// ack does not say its lease it is the one that it has said before, or the longest that is known,
-// this leader's TTL at the least; and what its sentinel says (confirm).
-func (a *Assigner) graceOf(member string, ack protocol.Ack) time.Duration {
-	if ack.Stopped && ack.Clear {
-		return ack.Keep
+// ends is when the grace does; zero: that is not known.
+func (x absence) ends() time.Time {
+	if x.since.IsZero() || !x.doubt.IsZero() {
+		return time.Time{}
 	}
-	ttl := ack.TTL
-	if ack.Session == "" || ttl == 0 {
-		acks := a.acks.Get()
-		if known, _ := acks.Items.Get(member); known.TTL > 0 {
-			ttl = known.TTL
-		} else {
-			ttl = max(acks.Longest, a.TTL)
-		}
-		ttl = max(ttl, ack.TTL)
+	return x.since.Add(x.grace)
+}
+
+func (x absence) over(now time.Time) bool {
+	ends := x.ends()
+	return !ends.IsZero() && !now.Before(ends)
+}
+
+// same tells whether an absence is the one of which this was known.
+func (x absence) same(ack uint64, session string, sentinel uint64) bool {
+	return x.ack == ack && x.session == session || x.sentinel != 0 && x.sentinel == sentinel
+}
+
+// word says how a member went away.
+func (x absence) word() string {
+	if x.stopped {
+		return protocol.EventLeft
 	}
-	return max(a.Grace, ttl, ack.Keep)
+	return protocol.EventLost
+}
+
+// lasting tells whether an absence could not be confirmed, or not again, for so long that nothing
+// but its own items waits for it: keys that name a session which lives.
+func (in *inputs) lasting(x absence) bool {
+	return x.ends().IsZero() && !x.asked.IsZero() &&
+		!in.now.Before(actor.Latest(x.asked, x.doubt).Add(in.hold))
+}
+
+// A grace is waited for once. An absence outlives full reads and new epochs of its leader, and
+// leaders that come and go. Each leader notes in the leader state how long a member has been waited
+// for, as a duration, which is never too long. Whoever finds the note goes on from there, if it is
+// the same absence: no record, and the same ack with the same session, which is gone, or the same
+// sentinel.
+//
+// A registration writes both, with a value that was never there. While there is no record nobody
+// else of ours writes either: what a member writes to its ack goes under check-session of its
+// record, late copies too. So an ack that is another one under the same sentinel is a stranger's,
+// and the member was not back.
+//
+// Only a Consul that went back makes an absence begin anew: the member may have been back in what
+// it has forgotten.
+
+// absences are the members that are missing, and what the last leader has noted of them.
+type absences struct {
+	away   map[string]absence
+	handed map[string]protocol.Waited
+}
+
+func newAbsences() absences {
+	return absences{map[string]absence{}, map[string]protocol.Waited{}}
+}
+
+// forget makes every grace begin anew.
+func (x absences) forget() {
+	clear(x.away)
+	clear(x.handed)
+}
+
+// applied takes in an order that was carried out.
+func (x absences) applied(o *order) {
+	if o.kind == orderSweep {
+		delete(x.away, o.from)
+	}
+}
+
+// refused takes in that a write about a member was refused: it may have been back.
+func (x absences) refused(member string, now time.Time) {
+	if away, ok := x.away[member]; ok && away.doubt.IsZero() {
+		away.doubt = now
+		x.away[member] = away
+	}
 }
 
 // AbsencePoll is how soon a member is looked at again that was not gone, unless the watches tell
 // something new of its ack or of the records before.
 const AbsencePoll = 500 * time.Millisecond
 
-// deniedPause is how soon something is tried again that the token does not allow.
-const deniedPause = 5 * time.Second
+// see finds the members that are missing. It returns those that are to be asked about, and when to
+// ask about others.
+func (x absences) see(now time.Time, members messages.Members, acks messages.Table[messages.Ack],
+	assigned known) (ask []string, again time.Time) {
+	missing := map[string]bool{}
+	for id := range assigned {
+		missing[id] = !members.Items.Has(id)
+	}
+	for id := range acks.IDs() {
+		missing[id] = !members.Items.Has(id)
+	}
+	maps.DeleteFunc(x.away, func(id string, _ absence) bool { return !missing[id] })
+	for id, gone := range missing {
+		if !gone {
+			continue
+		}
+		ack, _ := acks.Get(id)
+		have := x.away[id]
+		switch {
+		case !have.since.IsZero() && have.doubt.IsZero() && have.ack == ack.ModifyIndex:
+		case now.Before(have.until) && have.askedOf == ack.ModifyIndex &&
+			(have.seenAt == 0 || have.seenAt == members.Index):
+			again = actor.Earliest(again, have.until)
+		default:
+			ask = append(ask, id)
+		}
+	}
+	return ask, again
+}
 
-// impossiblePause is how soon something is tried again that can never succeed as it is.
-const impossiblePause = 30 * time.Second
+// failed takes in that nothing could be found out about a member: its keys name what can never be
+// asked, or the token does not allow it. The rest goes on.
+func (x absences) failed(id string, ack uint64, now time.Time) (again time.Time) {
+	have := x.away[id]
+	if have.asked.IsZero() {
+		have.asked = now
+	}
+	if !have.since.IsZero() && have.doubt.IsZero() && have.ack != ack {
+		have.doubt = now // what was confirmed was of another ack
+	}
+	have.until, have.askedOf, have.seenAt = now.Add(skipPause), ack, 0
+	x.away[id] = have
+	return have.until
+}
 
-// confirm finds out whether a member is gone. It is known to be from the moment since, the zero
-// time when it is not; and its ack and its sentinel are those of one point of the log at which it
-// had no record. They may be newer than the watch's.
-func (a *Assigner) confirm(ctx context.Context, member string) (c confirmed) {
-	c.member = member
-	ackKey, sentinelKey := a.Keys.Ack(member), a.Keys.AssignmentsOf(member)
-	var found store.Result
-	for first := true; ; first = false {
-		found, c.err = a.Store.ReadTxn(ctx, store.CheckNotExists(a.Keys.Member(member)),
-			store.GetOrEmpty(ackKey), store.GetOrEmpty(sentinelKey))
-		if c.err == nil {
-			break
-		}
-		if !errors.Is(c.err, store.ErrRefused) {
-			return c
-		}
-		// It is there: the watches will tell. Or it is a stranger's, which no session holds, and
-		// which would keep its items for ever. A member that lives has its record locked, or writes
-		// it again. Without that one it is asked about once more: its absence may be one that lasts
-		// already.
-		var deleted bool
-		deleted, c.err = a.deleteRecord(ctx, member, "")
-		if c.err != nil || !deleted || !first {
-			return c
+// found takes in what was found out about a member: now.since is zero if it is not gone. Lease is
+// what its sentinel names, least the leader's own grace. It tells whether the absence is new.
+func (x absences) found(id string, now absence, lease, least, hold time.Duration) (absence, bool) {
+	have := x.away[id]
+	if now.asked = have.asked; now.asked.IsZero() {
+		now.asked = time.Now()
+	}
+	if now.since.IsZero() {
+		x.away[id] = now
+		return now, false
+	}
+	confirmed := now.since
+	if !have.since.IsZero() && have.same(now.ack, now.session, now.sentinel) {
+		now.since = have.since
+		if have.ack == now.ack {
+			now.grace = max(now.grace, have.grace)
+		} else {
+			now.grace = graceOfMoved(have.grace, now.grace, lease, least, have.stopped)
+			now.stopped = have.stopped
 		}
 	}
-	e, _ := found.Entry(ackKey)
-	read, _, _ := a.Keys.ReadAck(e)
-	c.ack, c.index = read.Ack, e.ModifyIndex
-	e, _ = found.Entry(sentinelKey)
-	var registered string
-	if registered, c.lease = protocol.ReadSentinel(e.Value); registered != "" {
-		c.sentinel = e.ModifyIndex
+	w, noted := x.handed[id]
+	if noted && now.same(w.Ack, w.Session, w.Sentinel) {
+		if w.Ack != now.ack { // Of may be the brake's
+			now.grace = graceOfMoved(min(w.Of, now.grace), now.grace, lease, least, now.stopped)
+		}
+		now.since = actor.Earliest(now.since, confirmed.Add(-min(w.For, max(now.grace, hold))))
 	}
-	if c.ack.Session == "" || c.ack.TTL == 0 { // it was deleted, or written over
-		c.ack.TTL = c.lease
+	delete(x.handed, id)
+	x.away[id] = now
+	return now, have.since.IsZero() || !now.since.Equal(have.since)
+}
+
+// graceOfMoved is the grace of an absence whose ack has moved since it was first confirmed. One of
+// the two acks is a stranger's. It may be the first, with the right one put back since: it cannot
+// be known. So neither counts, but the lease that the sentinel names, or the leader's own grace if
+// that is longer. It is the longest lease that the member can have: its own acks say no more, and
+// they may say less only when a predecessor's lease is over, or when the member has stopped. So the
+// grace is never shorter than what its own ack says of its lease, and what a stranger says makes it
+// no longer than that.
+//
+// For as long as the first ack asks that a stopped member's items be kept, they are. Where the
+// sentinel names no lease (0), the longer grace counts.
+func graceOfMoved(first, says, lease, least time.Duration, stopped bool) time.Duration {
+	most := max(lease, least)
+	switch {
+	case lease == 0:
+		return max(first, says)
+	case stopped:
+		return max(first, most)
 	}
-	alive, err := a.sessionAlive(ctx, member, &c.ack, registered)
-	if c.err = err; err == nil && !alive {
-		c.since = time.Now()
+	return most
+}
+
+// graceOf is how long a vanished member's items wait for it: for the lease that it may hold, unless
+// it said that all its work has ended; and for as long as it asked for when it stopped. Where its
+// ack does not say its lease it is the one that it has said before, or the longest that is known,
+// this leader's TTL at the least; and what its sentinel says (confirm).
+func graceOf(member string, ack protocol.Ack, acks messages.Acks,
+	set actor.Settings) time.Duration {
+	if ack.Stopped && ack.Clear {
+		return ack.Keep
 	}
-	return c
+	ttl := ack.TTL
+	if ack.Session == "" || ttl == 0 {
+		if known, _ := acks.Items.Get(member); known.TTL > 0 {
+			ttl = known.TTL
+		} else {
+			ttl = max(acks.Longest, set.TTL)
+		}
+		ttl = max(ttl, ack.TTL)
+	}
+	return max(set.Grace, ttl, ack.Keep)
+}
+
+// goneSession names the sessions that an absence is about: that of the last registration, or,
+// without a readable ack, those that the member's keys were granted to.
+func goneSession(ack protocol.Ack, keys map[string]messages.Assignment) string {
+	if ack.Session != "" {
+		return ack.Session
+	}
+	sessions := map[string]bool{}
+	for _, key := range keys {
+		sessions[key.Session] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(sessions)), " ")
+}
+
+// mostNoted keeps the leader state within what Consul takes.
+const mostNoted = 1000
+
+// waited is what there is to note: of each absence the time waited so far, in whole steps of the
+// given length (0: to the moment), and of what the last leader has noted what this one cannot
+// confirm itself. Least is how long each is waited for under the brake. It returns when there is
+// more to note.
+func (x absences) waited(now time.Time, step, least time.Duration, still func(id string) bool) (
+	all map[string]protocol.Waited, again time.Time) {
+	all = map[string]protocol.Waited{}
+	for id, away := range x.away {
+		if away.since.IsZero() || away.ack == 0 || away.session == "" {
+			continue // by nothing could a successor tell that it is the same absence
+		}
+		most := max(away.grace, least)
+		d := min(now.Sub(away.since), most)
+		if step > 0 && d < most {
+			d -= d % step
+			again = actor.Earliest(again, away.since.Add(min(most, d+step)))
+		}
+		if d >= 0 && len(all) < mostNoted {
+			all[id] = protocol.Waited{Ack: away.ack, Session: away.session,
+				Sentinel: away.sentinel, For: d, Of: most}
+		}
+	}
+	for id, w := range x.handed {
+		if _, judged := all[id]; !judged && still(id) && len(all) < mostNoted {
+			all[id] = w
+		}
+	}
+	return all, again
 }

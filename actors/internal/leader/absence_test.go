@@ -38,19 +38,20 @@ func TestAnAbsenceIsTheSameWhileTheAckOrTheSentinelIs(t *testing.T) {
 			grace: grace}, false},
 	} {
 		c.now.since = now
-		check := func(who string, a *Assigner) {
+		check := func(who string, x absences) {
 			t.Helper()
-			is := a.sameAbsence("m", c.now, grace)
+			is, _ := x.found("m", c.now, grace, 0, 0)
 			if !c.same && (!is.since.Equal(now) || is.grace != grace) ||
 				c.same && (!is.since.Equal(c.before.since) || is.grace != grace) {
 				t.Errorf("%s, %s: since %v for %v", who, name, is.since.Sub(now), is.grace)
 			}
 		}
-		base := &actor.Base{}
-		check("the same leader", &Assigner{Base: base, absent: map[string]absence{"m": c.before}})
-		check("its successor", &Assigner{Base: base, handed: map[string]protocol.Waited{
-			"m": {Ack: c.before.ack, Session: c.before.session, Sentinel: c.before.sentinel,
-				For: now.Sub(c.before.since), Of: grace}}})
+		same, successor := newAbsences(), newAbsences()
+		same.away["m"] = c.before
+		check("the same leader", same)
+		successor.handed["m"] = protocol.Waited{Ack: c.before.ack, Session: c.before.session,
+			Sentinel: c.before.sentinel, For: now.Sub(c.before.since), Of: grace}
+		check("its successor", successor)
 	}
 }
 
@@ -80,24 +81,23 @@ func TestWhereAnAckHasMovedTheLeaseThatTheSentinelNamesIsWaitedFor(t *testing.T)
 		"no lease known":               {lease, false, week, 0, 0, week},
 		"no lease known, then it less": {week, false, lease, 0, 0, week},
 	} {
-		now := time.Now()
-		a := &Assigner{Base: &actor.Base{Settings: actor.Settings{Grace: c.least}},
-			absent: map[string]absence{"m": {since: now.Add(-time.Second), ack: 5, session: "s",
-				sentinel: 3, grace: c.first, stopped: c.stopped}}}
+		now, x := time.Now(), newAbsences()
+		x.away["m"] = absence{since: now.Add(-time.Second), ack: 5, session: "s", sentinel: 3,
+			grace: c.first, stopped: c.stopped}
 		for ack := range uint64(2) { // the stranger may write more than once
-			a.absent["m"] = a.sameAbsence("m", absence{since: now, ack: 7 + ack, session: "s",
-				sentinel: 3, grace: c.says}, c.lease)
+			x.found("m", absence{since: now, ack: 7 + ack, session: "s", sentinel: 3,
+				grace: c.says}, c.lease, c.least, 0)
 		}
-		if is := a.absent["m"]; is.grace != c.want || is.stopped != c.stopped {
+		if is := x.away["m"]; is.grace != c.want || is.stopped != c.stopped {
 			t.Errorf("%s: waited for for %v, stopped %v, want %v", name, is.grace, is.stopped,
 				c.want)
 		}
 	}
 	for stopped, want := range map[bool]time.Duration{false: lease, true: 20 * time.Minute} {
-		a := &Assigner{Base: &actor.Base{}, handed: map[string]protocol.Waited{"m": {Ack: 5,
-			Session: "s", Sentinel: 3, Of: 20 * time.Minute}}}
-		if is := a.sameAbsence("m", absence{since: time.Now(), ack: 7, session: "s", sentinel: 3,
-			grace: week, stopped: stopped}, lease); is.grace != want {
+		x := newAbsences()
+		x.handed["m"] = protocol.Waited{Ack: 5, Session: "s", Sentinel: 3, Of: 20 * time.Minute}
+		if is, _ := x.found("m", absence{since: time.Now(), ack: 7, session: "s", sentinel: 3,
+			grace: week, stopped: stopped}, lease, 0, 0); is.grace != want {
 			t.Errorf("stopped %v: a successor waits for %v, want %v", stopped, is.grace, want)
 		}
 	}
@@ -106,7 +106,7 @@ func TestWhereAnAckHasMovedTheLeaseThatTheSentinelNamesIsWaitedFor(t *testing.T)
 // A stranger's ack may name any session that is gone. The member that is to be gone is the one that
 // has registered last.
 func TestNoMemberIsGoneWhileTheSessionOfItsRegistrationLives(t *testing.T) {
-	a, ctx := newViews().assigner(t, actor.Settings{}, nil), t.Context()
+	a, ctx := newCells().assigner(t, actor.Settings{}, nil), t.Context()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -120,7 +120,7 @@ func TestNoMemberIsGoneWhileTheSessionOfItsRegistrationLives(t *testing.T) {
 		10*time.Second), 0))
 	must(a.Store.Put(ctx, a.Keys.Ack("m"), protocol.Ack{Counter: 7, TTL: 10 * time.Second,
 		Session: "00970ff2-0000-0000-0000-000000000001"}.Encode(), 0))
-	a.assigned = newAssignmentCache()
+	a.known = known{}
 	if c := a.confirm(ctx, "m"); c.err != nil || !c.since.IsZero() {
 		t.Errorf("%+v: want a member that is there", c)
 	}

@@ -12,75 +12,62 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// Assigner shares the workload out for one term: it reads the assignments once,
-// drafts what is to be done from the watchers' states, writes it behind the
-// guard, takes the outcome into its cache and waits for the next change.
+// Assigner shares the workload out for one term: it reads what is assigned once, plans from the
+// watchers' states what is to be done, writes it behind the guard, takes in what was applied, and
+// waits for the next change.
 //
-// It writes one draft at a time and knows each outcome before the next. Where it
-// does not, it takes a new epoch and reads everything anew: the write may still
-// arrive, and only the new epoch makes Consul refuse it.
+// It writes one plan at a time and knows each outcome before the next. Where it does not, it takes
+// a new epoch and reads everything anew: the write may still arrive, and only the new epoch makes
+// Consul refuse it.
 type Assigner struct {
 	*actor.Base
-	term       uint64
+	wires
+	memory
+}
+
+// wires are what the assigner hears and says.
+type wires struct {
+	term  uint64
+	views views
+	bump  *messages.Mailbox[messages.Bump, messages.Leadership]
+	out   *messages.State[messages.Plan]
+	unfit *messages.State[messages.Unfit]
+}
+
+// views are what the watches of a term show.
+type views struct {
 	leadership messages.Reader[messages.Leadership]
 	members    messages.Reader[messages.Members]
 	acks       messages.Reader[messages.Acks]
 	workload   messages.Reader[messages.Workload]
 	control    messages.Reader[messages.Control]
-	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
-	out        *messages.State[messages.Plan]
+}
 
-	epoch       uint64
-	session     string        // that holds the leader key
-	writer      *store.Writer // of this epoch
-	assigned    *assignmentCache
-	readAt      map[string]uint64 // the ack with which a member's keys were read last
-	absent      map[string]absence
-	apart       map[string]*apart          // orders that were in vain, by their assignment keys
-	notes       map[string]note            // of items whose work has failed, by item
-	failing     map[string][]report        // what members say of such work, by member
-	unread      map[string]*aside          // members whose words are to be read
-	unreadNotes aside                      // set while the notes could not be read
-	notesFailed int                        // how often in a row
-	resets      int                        // of Consul's data, for which absences began anew
-	inherited   bool                       // what the last leader has noted was read
-	handed      map[string]protocol.Waited // by it
-	// noted is the leader state as it was read or written last, and notedIndex its index. They
-	// count only while notedKnown is set.
-	noted      protocol.LeaderState
-	notedIndex uint64
-	notedKnown bool
-	notedAt    time.Time
-	noting     aside // a note that was in vain
-	noteFailed int   // how often it could not be read
-	index      map[string]int32
-	indexOf    uint64 // the workload that index was made of
-	build      *unitBuilder
-	events     *eventLog
-	odd        protocol.StrangeKeys
+// memory is what the assigner knows beside. It begins anew with each incarnation.
+type memory struct {
+	epoch    messages.Leadership // with which it writes
+	writer   *store.Writer       // of this epoch
+	fresh    bool                // what is known is of this epoch
+	unsure   bool                // whether the token allows what a leader does
+	known    known
+	readAt   map[string]uint64 // the ack with which a member's keys were read last
+	absences absences
+	failures failures
+	refusals refusals
+	brake    brake
+	soak     soak
+	zones    zoneMemory
+	events   *eventLog
+	noted    noted
+	ledger   ledger
+	planned  *inputs // of the last plan
+	// workloadAt is the index of the workload of that.
+	workloadAt uint64
 	ladder     *store.Ladder
-	foreign    map[string]*aside // sessions that have locked records of several members
-	asideAt    time.Time         // when it was said last that something is left aside
-	again      time.Time         // not to be drafted before: something was refused
-	quiet      time.Time         // the last change of anything that decides where items go
-	heeded     heeded            // the states that were taken in last
-	first      time.Time         // the first change that has not been drafted with placing yet
-	sentinelAt uint64            // index of the last empty workload that got its sentinel
-	brakeText  string
-	braked     brakeCause // of the last draft
-	brakeAt    time.Time
-	overridden overridden
-	// when the override was given that the last draft has taken in
-	overrideSeen time.Time
-	sizes        sizes  // of the workload
-	spent        uint64 // the order to release the brake that came before the one that is on
-	peak         int    // the largest of them, while the brake is on for what has gone; else 0
-	zones        zoneMemory
-	placed       map[string]time.Time // when each item was, that may not be moved for balance yet
-	moves        map[string]int
-	releases     map[string]time.Time // see snapshot
-	ledger       movesLedger          // for the observer
-	settled      bool
+	again      time.Time // nothing is tried before: something has failed
+	// sentinelAt is the index of the last empty workload that got its sentinel.
+	sentinelAt uint64
+	odd        protocol.StrangeKeys
 }
 
 // NewAssigner wires the actor for one term.
@@ -88,9 +75,9 @@ func NewAssigner(b *actor.Base, term uint64, leadership messages.Reader[messages
 	members messages.Reader[messages.Members], acks messages.Reader[messages.Acks],
 	workload messages.Reader[messages.Workload], control messages.Reader[messages.Control],
 	bump *messages.Mailbox[messages.Bump, messages.Leadership],
-	out *messages.State[messages.Plan]) *Assigner {
-	return &Assigner{Base: b, term: term, leadership: leadership, members: members, acks: acks,
-		workload: workload, control: control, bump: bump, out: out}
+	out *messages.State[messages.Plan], unfit *messages.State[messages.Unfit]) *Assigner {
+	return &Assigner{Base: b, wires: wires{term, views{leadership, members, acks, workload,
+		control}, bump, out, unfit}}
 }
 
 // errTermOver ends the assigner's loop; its tree stops with the leadership.
@@ -98,20 +85,10 @@ var errTermOver = errors.New("the term is over")
 
 // Run is the actor: see [supervisor.Child].
 func (a *Assigner) Run(ctx context.Context) error {
-	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.Keys)
-	a.readAt, a.absent, a.moves = map[string]uint64{}, map[string]absence{}, map[string]int{}
-	a.apart, a.foreign = map[string]*apart{}, map[string]*aside{}
-	a.ledger, a.placed = movesLedger{}, map[string]time.Time{}
-	a.notes, a.failing = map[string]note{}, map[string][]report{}
-	a.unread, a.unreadNotes, a.notesFailed = map[string]*aside{}, aside{}, 0
-	a.events = newEventLog(a.Keys, a.ID)
-	a.odd = protocol.StrangeKeys{Log: a.Log}
-	a.ladder = store.NewLadder()
-	a.inherited, a.notedKnown, a.noteFailed, a.noting = false, false, 0, aside{}
-	a.handed = nil
-	a.sentinelAt = 0
-	l := a.leadership.Get()
-	a.epoch, a.session, a.resets = l.Epoch, l.Session, l.Resets
+	a.memory = memory{epoch: a.views.leadership.Get(), known: known{},
+		readAt: map[string]uint64{}, absences: newAbsences(), failures: newFailures(),
+		refusals: refusals{}, zones: zoneMemory{}, events: newEventLog(a.Keys, a.ID),
+		ledger: newLedger(), ladder: store.NewLadder(), odd: protocol.StrangeKeys{Log: a.Log}}
 	defer a.handOn(ctx)
 	err := a.work(ctx)
 	if errors.Is(err, errTermOver) {
@@ -126,23 +103,17 @@ func (a *Assigner) Run(ctx context.Context) error {
 }
 
 func (a *Assigner) work(ctx context.Context) error {
-	leadership, members, acks := a.leadership.Subscribe(), a.members.Subscribe(), a.acks.Subscribe()
-	workload, control := a.workload.Subscribe(), a.control.Subscribe()
+	leadership, members := a.views.leadership.Subscribe(), a.views.members.Subscribe()
+	acks, workload := a.views.acks.Subscribe(), a.views.workload.Subscribe()
+	control := a.views.control.Subscribe()
 	var timer actor.Timer
 	defer timer.Stop()
-	fresh := false // the cache is of this epoch
-	a.changed()
-	// What an earlier incarnation had under way may still arrive.
-	if err := a.newEpoch(ctx); err != nil {
+	a.soak.begin(time.Now(), a.scene())
+	if err := a.begin(ctx); err != nil {
 		return err
 	}
 	var next time.Time
-	var seen struct {
-		members  lastView[messages.Table[messages.Member]]
-		workload lastView[messages.Table[messages.WorkItem]]
-		control  lastView[messages.Control]
-		acks     lastView[messages.Table[messages.Ack]]
-	}
+	var seen seen
 	for {
 		back := false
 		a.Idle(ctx)
@@ -153,96 +124,197 @@ func (a *Assigner) work(ctx context.Context) error {
 			if l := leadership.Take(); l.Term != a.term {
 				return errTermOver
 			} else {
-				fresh = fresh && l.Epoch == a.epoch
 				a.enterEpoch(l)
 			}
 		case <-members.Changed():
-			if m := members.Take(); m.Term == a.term {
-				back = seen.members.wentBack(m.Index, m.Items, messages.Same)
-			}
-			a.heed()
+			m := members.Take()
+			back = m.Term == a.term && seen.members.wentBack(m.Index, m.Items, messages.Same)
 		case <-workload.Changed():
-			if w := workload.Take(); w.Term == a.term {
-				back = seen.workload.wentBack(w.Index, w.Items, messages.Same)
-			}
-			a.heed()
+			w := workload.Take()
+			back = w.Term == a.term && seen.workload.wentBack(w.Index, w.Items, messages.Same)
 		case <-control.Changed():
-			if c := control.Take(); c.Term == a.term {
-				back = seen.control.wentBack(c.Index, c, messages.Control.Same)
-			}
-			a.heed()
+			c := control.Take()
+			back = c.Term == a.term && seen.control.wentBack(c.Index, c, messages.Control.Same)
 		case <-acks.Changed():
-			if k := acks.Take(); k.Term == a.term {
-				back = seen.acks.wentBack(k.Index, k.Items, messages.Same)
-			}
+			k := acks.Take()
+			back = k.Term == a.term && seen.acks.wentBack(k.Index, k.Items, messages.Same)
 		case <-timer.At(next):
 		}
+		a.soak.see(time.Now(), a.scene())
 		if err := a.Busy(ctx); err != nil {
 			return err
 		}
 		if back {
 			a.Log.Warn("consul-lost-writes", "then",
 				"taking a new epoch and reading everything anew")
-			fresh = false
-			a.forgetAbsences()
+			a.absences.forget()
 			if err := a.newEpoch(ctx); err != nil {
 				return err
 			}
-		}
-		if !a.informed() {
-			next = time.Time{}
-			continue
-		}
-		if wait := time.Until(a.again); wait > 0 {
-			next = a.again
-			continue
 		}
 		var err error
-		if !fresh {
-			if err = a.open(ctx); err == nil {
-				err = a.readAll(ctx)
-			}
-			if err == nil {
-				fresh = true
-				supervisor.Ready(ctx)
-			}
+		if next, err = a.step(ctx); err == nil || ctx.Err() != nil {
+			continue
 		}
-		if err == nil {
-			next, err = a.round(ctx)
+		if next, err = a.fail(ctx, err); err != nil {
+			return err
 		}
+	}
+}
+
+// step does what is to be done now, unless something has failed a moment ago. It returns when time
+// alone calls for the next.
+func (a *Assigner) step(ctx context.Context) (next time.Time, err error) {
+	if time.Now().Before(a.again) {
+		return a.again, nil
+	}
+	if a.unsure {
+		if err := a.checkFitness(ctx); err != nil {
+			return time.Time{}, err
+		}
+	}
+	if !a.informed() {
+		return time.Time{}, nil
+	}
+	if !a.fresh {
+		if err := a.open(ctx); err != nil {
+			return time.Time{}, err
+		}
+		if err := a.readAll(ctx); err != nil {
+			return time.Time{}, err
+		}
+		a.fresh = true
+		supervisor.Ready(ctx)
+	}
+	if next, err = a.round(ctx); err == nil {
+		a.ladder.Reset()
+		a.Store.Succeeded("assignments")
+	}
+	return next, err
+}
+
+// fail decides what follows when a step has failed: when to try again, or the end of the actor.
+func (a *Assigner) fail(ctx context.Context, err error) (time.Time, error) {
+	switch {
+	case errors.Is(err, errStale):
+		if err := a.newEpoch(ctx); err != nil {
+			return time.Time{}, err
+		}
+		a.again = time.Now().Add(a.ladder.NextBackOff()) // it may be in doubt again, and again
+	case errors.Is(err, store.ErrRefused):
+		a.again = time.Now().Add(a.ladder.NextBackOff())
+	case actor.Transient(err):
+		a.unsure = a.unsure || errors.Is(err, store.ErrDenied)
+		a.again = a.Retry("assignments", err, a.ladder)
+	default:
+		return time.Time{}, err
+	}
+	return a.again, nil
+}
+
+// informed tells whether every state is of this term: never plan on an incomplete read.
+func (a *Assigner) informed() bool {
+	return a.views.members.Get().Term == a.term && a.views.acks.Get().Term == a.term &&
+		a.views.workload.Get().Term == a.term && a.views.control.Get().Term == a.term
+}
+
+func (a *Assigner) scene() scene {
+	return scene{a.views.members.Get(), a.views.workload.Get(), a.views.control.Get()}
+}
+
+// begin takes an epoch, for what an earlier incarnation had under way may still arrive, and asks
+// meanwhile whether the token allows what a leader does.
+func (a *Assigner) begin(ctx context.Context) (err error) {
+	unfit := unanswered("asking what the token allows")
+	err = unanswered("taking an epoch")
+	together(2, func(i int) {
+		if i == 0 {
+			err = a.newEpoch(ctx)
+		} else {
+			unfit = a.Store.Fitness(ctx, a.ID)
+		}
+	})
+	a.unsure = unfit != nil
+	if errors.Is(err, store.ErrUnreachable) { // the transport ended the goroutine
+		err = a.newEpoch(ctx)
+	}
+	return err
+}
+
+// checkFitness asks whether the token allows what a leader does. Where it does not the leader
+// tracker resigns: another member may have the rights.
+func (a *Assigner) checkFitness(ctx context.Context) error {
+	err := a.Store.Fitness(ctx, a.ID)
+	if a.unsure = err != nil; errors.Is(err, store.ErrDenied) {
+		a.unfit.Set(messages.Unfit{Term: a.term, Missing: err.Error()})
+	}
+	return err
+}
+
+// newEpoch makes every earlier write of this leader void.
+func (a *Assigner) newEpoch(ctx context.Context) error {
+	a.fresh = false
+	for {
+		l, err := a.bump.Call(ctx, messages.Bump{Epoch: a.epoch.Epoch})
+		now := a.views.leadership.Get()
 		switch {
 		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && l.Term == a.term:
+			a.enterEpoch(l)
 			return nil
-		case err == nil:
-			a.ladder.Reset()
-			a.Store.Succeeded("assignments")
-			a.Hindered.Worked(a.term, "assignments")
-		case errors.Is(err, errStale):
-			fresh = false
-			a.Hindered.Failed(a.term, "assignments")
-			if err := a.newEpoch(ctx); err != nil {
-				return err
+		case errors.Is(err, actor.ErrNotLeading) && now.Role == messages.Leading &&
+			now.Term == a.term:
+			// The lease was over at that moment. The next step of the tracker may find another
+			// one, which came meanwhile, and then the term goes on.
+			if !store.Pause(ctx, a.ladder.NextBackOff()) {
+				return ctx.Err()
 			}
-			a.again = time.Now().Add(a.ladder.NextBackOff()) // it may be in doubt again, and again
-			next = a.again
-		case errors.Is(err, store.ErrRefused):
-			a.again = time.Now().Add(a.ladder.NextBackOff())
-			next = a.again
-		case actor.Transient(err):
-			a.Hindered.Failed(a.term, "assignments")
-			a.again = a.Retry("assignments", err, a.ladder)
-			next = a.again
+		case err == nil, errors.Is(err, actor.ErrNotLeading):
+			return errTermOver
+		case actor.Transient(err), errors.Is(err, messages.ErrAbandoned):
+			if !store.Pause(ctx, time.Until(a.Retry("leader key", err, a.ladder))) {
+				return ctx.Err()
+			}
 		default:
 			return err
 		}
 	}
 }
 
-// errStale: the cache may differ from Consul.
-var errStale = errors.New("the outcome of a write is not known")
+// enterEpoch takes in which epoch there is. A Consul that went back has forgotten who was back
+// meanwhile.
+func (a *Assigner) enterEpoch(l messages.Leadership) {
+	a.fresh = a.fresh && l.Epoch == a.epoch.Epoch
+	if l.Resets != a.epoch.Resets {
+		a.absences.forget()
+	}
+	a.epoch = l
+}
 
-// informed tells whether every state is of this term: never plan on an incomplete read.
-func (a *Assigner) informed() bool {
-	return a.members.Get().Term == a.term && a.acks.Get().Term == a.term &&
-		a.workload.Get().Term == a.term && a.control.Get().Term == a.term
+// seen is what the watches have shown in this term.
+type seen struct {
+	members  lastView[messages.Table[messages.Member]]
+	workload lastView[messages.Table[messages.WorkItem]]
+	control  lastView[messages.Control]
+	acks     lastView[messages.Table[messages.Ack]]
+}
+
+// lastView is what the views of a prefix have shown, and the highest index of any.
+type lastView[S any] struct {
+	index uint64
+	last  S
+}
+
+// wentBack takes in a view. An index that is below an earlier one, with other contents, is that of
+// a Consul which was restored or came back empty: what is known is of a past that it does not know.
+// With the same contents Consul has forgotten a deletion, as it does after a quarter of an hour:
+// the index of a prefix is the largest of its keys and of the deletions that Consul remembers.
+func (v *lastView[S]) wentBack(index uint64, now S, same func(x, y S) bool) bool {
+	back := index < v.index
+	if back && same(now, v.last) {
+		return false
+	}
+	v.index, v.last = index, now
+	return back
 }

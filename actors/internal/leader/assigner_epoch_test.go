@@ -19,7 +19,7 @@ func TestATermThatGoesOnHasAnAssigner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				now := messages.Leadership{Role: messages.Leading, Term: 1, Epoch: 7}
-				v := newViews()
+				v := newCells()
 				v.leadership.Set(now)
 				bump := messages.NewMailbox[messages.Bump, messages.Leadership]()
 				a := v.assigner(t, actor.Settings{}, bump)
@@ -50,8 +50,8 @@ func TestATermThatGoesOnHasAnAssigner(t *testing.T) {
 				if role != messages.Leading {
 					want = errTermOver
 				}
-				if err := a.newEpoch(ctx); err != want || want == nil && a.epoch != 8 {
-					t.Errorf("the epoch is %d: %v", a.epoch, err)
+				if err := a.newEpoch(ctx); err != want || want == nil && a.epoch.Epoch != 8 {
+					t.Errorf("the epoch is %d: %v", a.epoch.Epoch, err)
 				}
 				cancel()
 			})

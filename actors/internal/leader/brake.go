@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/protocol"
 )
 
-// The brake: when most of the workload, or most of the members, vanish in one
-// step, that is more often a Consul that came back empty, a deleted prefix or a
-// split than somebody's wish. The leader then writes nothing and says so. What
-// "most" is measured against is the assignment cache, which is there for every new leader too.
+// The brake: when most of the workload, or most of the members, vanish in one step, that is more
+// often a Consul that came back empty, a deleted prefix or a split than somebody's wish. The leader
+// then writes nothing and says so. What "most" is measured against are the assignment keys, which
+// are there for every new leader too.
 //
 // In one step is within 4 x Merge: so a loop that deletes one item after the other is one. For that
 // the leader remembers how large the workload was; what vanishes more slowly is taken for
@@ -30,74 +31,146 @@ const (
 	brakeForMembers
 )
 
-// brake returns the reason to write nothing, or the empty string if there is none.
-// A workload's brake holds until the items are back or an operator overrides it.
-// The members' also lets go by itself after the hold: their items have no owner meanwhile.
-func (s *snapshot) brake(sorted *sorted, d *draft) (string, brakeCause) {
-	removed := len(sorted.removed) - len(d.overridden.items)
-	keyed := sorted.keyed - len(d.overridden.items)
-	// Once it is on it holds until few are missing and nothing changes any more:
-	// items that are put back one by one must not lose the rest halfway.
-	on := s.braked == brakeForItems
-	if n := removed; n > brakeItems && (on || 2*n > keyed) || n > 0 && on && !s.balance {
-		d.waiting = d.waiting || !s.balance
-		return fmt.Sprintf("%d of %d assigned items are gone from the workload: put them back "+
-			"(coordd work import), or say that it is meant (coordd override)",
-			n, keyed), brakeForItems
+// overrideWindow: an override counts for the first plan after it, however long what that is made of
+// takes to read. Beyond that, an override that arrives up to this long before the brake still
+// releases it. coordd work rm writes both keys, and the two watches may report them in either
+// order.
+const overrideWindow = 10 * time.Second
+
+const frozen = "an operator froze the assignments (control/freeze)"
+
+// brake is the state of the brake after a plan. The zero value is off.
+type brake struct {
+	cause brakeCause
+	text  string    // why nothing is written, also for a freeze, which is no brake; empty: it is off
+	since time.Time // of this text
+	// freed is what an operator has released: items that are gone from the workload, by place of
+	// the key, and members that have vanished. It stays until all of it has been done. What goes
+	// meanwhile is no part of it.
+	freed map[string]bool
+	seen  time.Time // when the last override was given that a plan has heeded
+	spent uint64    // the override that came before the brake which is on for items
+	sizes sizes     // of the workload
+	peak  int       // the largest of them, while the brake is on for items; else 0
+}
+
+// inherit takes over the brake that another leader has noted.
+func (k *brake) inherit(s protocol.LeaderState, now time.Time) {
+	if s.Peak > 0 {
+		k.cause, k.peak, k.spent = brakeForItems, s.Peak, s.Override
+		k.sizes.past = append(k.sizes.past, pastSize{now, s.Peak})
 	}
-	if gone := s.peak - s.workload.Len(); removed > 0 && gone > brakeItems && 2*gone > s.peak {
-		return fmt.Sprintf("%d of %d items have gone from the workload in quick succession: put "+
-			"them back (coordd work import), or say that it is meant (coordd override)",
-			gone, s.peak), brakeForItems
+}
+
+// next is the brake after these inputs. A workload's brake holds until the items are back or an
+// operator overrides it. The members' also lets go by itself after the hold: their items have no
+// owner meanwhile.
+func (k brake) next(in *inputs, b *board, p *plan) brake {
+	override := k.overridden(in)
+	next := brake{freed: map[string]bool{}, seen: in.control.OverrideAt}
+	for _, key := range vanished(b) {
+		if override || k.freed[key] {
+			next.freed[key] = true
+		}
 	}
-	holders := sorted.holders - len(d.overridden.members)
-	n, last := 0, time.Time{} // last is when the last of them was confirmed, or looked at first
-	for _, id := range sorted.lost {
-		away := s.absent[id]
-		if d.overridden.members[id] || s.lasting(away) {
-			continue // one that cannot be confirmed holds up nothing but its own items
+	keep, peak := k.cause != brakeOff && !in.control.Freeze, 0
+	next.sizes, peak = k.sizes.see(in.now, in.now.Add(-4*in.merge), in.workload.Len(), keep)
+	if override {
+		next.sizes.past, peak = nil, in.workload.Len()
+	}
+	next.cause, next.text = k.forItems(in, b, p, next.freed, peak)
+	if next.cause == brakeOff {
+		next.cause, next.text = k.forMembers(in, b, p, next.freed)
+	}
+	switch {
+	case next.cause == brakeForItems:
+		next.spent, next.peak = in.control.Override, max(1, peak)
+	case next.cause == brakeOff && in.control.Freeze:
+		next.text = frozen
+		return next // an override is not about a freeze
+	}
+	if next.cause != brakeOff {
+		if next.since = k.since; next.text != k.text {
+			next.since = in.now
+		}
+	}
+	return next
+}
+
+// overridden tells whether an operator says that what is gone now is meant.
+func (k brake) overridden(in *inputs) bool {
+	given := in.control.OverrideAt
+	if given.IsZero() || k.spent != 0 && k.spent == in.control.Override {
+		return false
+	}
+	return !given.Equal(k.seen) || in.now.Sub(given) < overrideWindow ||
+		!k.since.IsZero() && given.After(k.since.Add(-overrideWindow))
+}
+
+// vanished names what is gone: keys of items, and members.
+func vanished(b *board) []string {
+	var all []string
+	for _, ref := range b.removed {
+		all = append(all, ref.member+"/"+ref.item)
+	}
+	return append(all, b.lost...)
+}
+
+// forItems is the brake for items that are gone. Once it is on it holds until few are missing and
+// nothing changes any more: items that are put back one by one must not lose the rest halfway.
+func (k brake) forItems(in *inputs, b *board, p *plan, freed map[string]bool, peak int) (brakeCause,
+	string) {
+	n := 0
+	for _, ref := range b.removed {
+		if !freed[ref.member+"/"+ref.item] {
+			n++
+		}
+	}
+	keyed := b.keyed - (len(b.removed) - n)
+	on := k.cause == brakeForItems
+	if n > brakeItems && (on || 2*n > keyed) || n > 0 && on && !in.balance {
+		p.waiting = p.waiting || !in.balance
+		return brakeForItems, fmt.Sprintf("%d of %d assigned items are gone from the workload: "+
+			"put them back (coordd work import), or say that it is meant (coordd override)", n,
+			keyed)
+	}
+	if gone := peak - in.workload.Len(); n > 0 && gone > brakeItems && 2*gone > peak {
+		return brakeForItems, fmt.Sprintf("%d of %d items have gone from the workload in quick "+
+			"succession: put them back (coordd work import), or say that it is meant (coordd "+
+			"override)", gone, peak)
+	}
+	return brakeOff, ""
+}
+
+// forMembers is the brake for members that are gone. One that cannot be confirmed for long holds up
+// nothing but its own items.
+func (k brake) forMembers(in *inputs, b *board, p *plan, freed map[string]bool) (brakeCause,
+	string) {
+	holders, n, last := b.holders, 0, time.Time{} // last: when one was confirmed, or missed
+	for _, id := range b.lost {
+		away := in.absent[id]
+		if freed[id] {
+			holders--
+			continue
+		} else if in.lasting(away) {
+			continue
 		}
 		n++
 		if last = actor.Latest(last, away.since); away.since.IsZero() {
 			last = actor.Latest(last, away.asked)
 		}
 	}
-	if n > brakeMembers && (s.braked != brakeOff || 2*n > holders) {
-		if until := last.Add(s.hold); last.IsZero() || s.now.Before(until) {
-			if !last.IsZero() {
-				d.wake = actor.Earliest(d.wake, until)
-			}
-			return fmt.Sprintf("%d of %d members with work have vanished: their items wait for "+
-				"them for %v, or until an operator says that it is meant (coordd override)",
-				n, holders, s.hold.Round(time.Second)), brakeForMembers
-		}
+	until := last.Add(in.hold)
+	if n <= brakeMembers || k.cause == brakeOff && 2*n <= holders ||
+		!last.IsZero() && !in.now.Before(until) {
+		return brakeOff, ""
 	}
-	return "", brakeOff
-}
-
-// overridden is what an operator has released from the brake: items that are gone from the
-// workload, by place of the key, and members that have vanished. It stays until all of it has been
-// done. What goes meanwhile is not part of it.
-type overridden struct {
-	items   map[string]bool
-	members map[string]bool
-}
-
-// still keeps what is still gone. If all is set, an override is there now: it takes in all that is
-// gone.
-func (o overridden) still(sorted *sorted, all bool) overridden {
-	next := overridden{map[string]bool{}, map[string]bool{}}
-	for _, ref := range sorted.removed {
-		if key := ref.member + "/" + ref.item; all || o.items[key] {
-			next.items[key] = true
-		}
+	if !last.IsZero() {
+		p.wake = actor.Earliest(p.wake, until)
 	}
-	for _, id := range sorted.lost {
-		if all || o.members[id] {
-			next.members[id] = true
-		}
-	}
-	return next
+	return brakeForMembers, fmt.Sprintf("%d of %d members with work have vanished: their items "+
+		"wait for them for %v, or until an operator says that it is meant (coordd override)", n,
+		holders, in.hold.Round(time.Second))
 }
 
 // sizes remembers how large the workload was.
@@ -112,21 +185,20 @@ type pastSize struct {
 	n     int
 }
 
-// see takes in the size of the workload at now and returns the largest that it had since the moment
-// from. With keep nothing is forgotten: a brake is measured against what there was when it came on.
-func (p *sizes) see(now, from time.Time, n int, keep bool) int {
+// see takes in the size of the workload at now, and returns the largest that it had since the
+// moment from. With keep nothing is forgotten: a brake is measured against what there was when it
+// came on.
+func (p sizes) see(now, from time.Time, n int, keep bool) (sizes, int) {
+	past := slices.Clone(p.past)
 	if n != p.now {
-		p.past = append(p.past, pastSize{now, p.now})
-		p.now = n
+		past = append(past, pastSize{now, p.now})
 	}
 	if !keep {
-		p.past = slices.DeleteFunc(p.past, func(x pastSize) bool { return x.until.Before(from) })
+		past = slices.DeleteFunc(past, func(x pastSize) bool { return x.until.Before(from) })
 	}
-	for _, x := range p.past {
-		n = max(n, x.n)
+	peak := n
+	for _, x := range past {
+		peak = max(peak, x.n)
 	}
-	return n
+	return sizes{n, past}, peak
 }
-
-// forget makes the size of now the largest there was.
-func (p *sizes) forget() { p.past = nil }

@@ -1,9 +1,6 @@
 package leader
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"time"
 
 	"github.com/coordd/coordd/internal/protocol"
@@ -14,50 +11,32 @@ import (
 // The leader keeps the event log (see [protocol.EventRecord]). What a transaction does to items is
 // said in the transaction itself, by one operation more: it costs no request, and nothing can be in
 // the log that was not committed. What happens beside (members, orders, the brake) waits for the
-// next transaction for a moment, then it has one of its own, at most one a second.
-//
-// Nothing depends on the log. Where the token does not allow it, or it fails and nothing else does,
-// the leader goes on without, and looks again a minute later, if it has something to do then.
+// next transaction for a moment, then it has one of its own, at most one a second. No decision
+// rests on the log.
 
 // eventPause is the least time between two transactions that hold nothing but events.
 const eventPause = time.Second
 
-// eventsDeniedPause is how soon the log is tried again that the token did not allow.
-const eventsDeniedPause = time.Minute
+// mostNews is how many events beside are written at one time; more are counted.
+const mostNews = 200
 
-// eventsPauseMost is the longest pause of a log that fails for another reason, which may take time.
-const eventsPauseMost = 16 * time.Minute
-
-// mostPending is how many events wait to be written; more are counted.
-const mostPending = 200
-
-// eventLog is the writing side of the log, of one assigner.
+// eventLog is the writing side of the log.
 type eventLog struct {
 	keys   protocol.Keys
 	leader string
 	epoch  uint64
-	off    bool // the token does not allow it, or it fails
-	offAt  time.Time
-	pause  time.Duration // after which it is tried again
-	asked  time.Time     // whether the token allows it
-	failed int           // how often in a row it may have been what failed
-	doubts int           // how often in a row it is not known whether pending was written
-	bare   bool          // what is being written goes without
-	bared  time.Time     // when an order was chosen last to be tried without
-	next   int           // the slot to be set next
-	led    bool          // the log says already that this term began
-	before string
+	next   int // the slot to be set next
 
-	seen     standing
+	said     standing
+	begun    bool // something was compared with what was said
+	complete bool // the log was read from the beginning of all
+
+	news   []protocol.Event // what has happened beside and is not in the log
+	view   view             // by which that is so
+	since  time.Time        // of the first of them
+	sentAt time.Time
+
 	released map[string]release // by item, until somebody gets it
-	pending  []protocol.Event
-	more     int
-	since    time.Time // of the first of pending
-	sentAt   time.Time
-	sent     struct { // of pending
-		slot  int
-		value []byte
-	}
 }
 
 // release is how an item came to have no owner.
@@ -65,132 +44,28 @@ type release struct{ from, why string }
 
 func newEventLog(keys protocol.Keys, leader string) *eventLog {
 	return &eventLog{keys: keys, leader: leader, released: map[string]release{},
-		seen: newStanding()}
+		said: newStanding()}
 }
 
-// readEvents takes in what the log says, once in each epoch: where it ends, and what stands.
-func (a *Assigner) readEvents(ctx context.Context) error {
-	l := a.events
-	if l.off {
-		return nil
-	}
-	entries, _, err := a.Store.List(ctx, a.Keys.Events(), store.Consistent)
-	if err != nil {
-		if l.toBlame(err, 0) && a.ofOneID(ctx)(err) { // it has waited for 30 s
-			l.turnOff(a, err)
-			return nil
-		}
-		return err
-	}
-	l.epoch = a.epoch
-	for _, e := range entries {
-		if l.sent.value != nil && e.Key == l.keys.Event(l.sent.slot) &&
-			bytes.Equal(e.Value, l.sent.value) {
-			l.written() // whose outcome was not known
-		}
-	}
-	l.load(a.Keys.ReadEvents(entries, a.odd.Skip), a.term)
-	return nil
-}
-
-// toBlame takes in that something with the log has failed, and tells whether to try without it.
-// Most failures without a word about the log are an election's, in which Consul keeps requests
-// waiting for 7 s; hung is how many of them without an answer may be one's.
-func (l *eventLog) toBlame(err error, hung int) bool {
-	if l.off {
-		return false
-	}
-	switch l.failed++; {
-	case errors.Is(err, store.ErrDenied), errors.Is(err, store.ErrInvalid):
-		return true
-	case errors.Is(err, store.ErrNoAnswer):
-		return l.failed > hung
-	case errors.Is(err, store.ErrUnreachable):
-		return l.failed > mostInRow
-	}
-	return false
-}
-
-// mayBeToBlame tells whether an order that was in vain alone is to be tried without the log: when
-// that is what fails it fails with every order, so one of them shows it.
-func (l *eventLog) mayBeToBlame() bool {
-	if l.off || time.Since(l.bared) < impossiblePause {
-		return false
-	}
-	l.bared = time.Now()
-	return true
-}
-
-// mostInRow is how often in a row something fails before it is tried without what it may be due to.
-const mostInRow = 2
-
-func (l *eventLog) turnOff(a *Assigner, err error) {
-	if l.offAt.IsZero() {
-		a.Log.Warn("events-not-logged", "err", err, "do",
-			"let the token write below "+a.Keys.Events()+", if it may not")
-	}
-	l.pause = min(max(2*l.pause, eventsDeniedPause), eventsPauseMost)
-	if errors.Is(err, store.ErrDenied) { // which costs no time
-		l.pause = eventsDeniedPause
-	}
-	l.off, l.offAt, l.doubts = true, time.Now(), 0
-}
-
-// works takes in that something was written with the log.
-func (l *eventLog) works() {
-	if !l.off && !l.bare {
-		l.failed, l.pause = 0, 0
-	}
-}
-
-// logDenied asks, when a transaction was denied that may have carried events, whether that was for
-// the log. Then there is none for a while, and the items need not wait for it.
-func (a *Assigner) logDenied(ctx context.Context) bool {
-	if a.events.off || time.Since(a.events.asked) < impossiblePause {
-		return false
-	}
-	a.events.asked = time.Now()
-	_, err := a.Store.NamedTxn(ctx, "event log", store.CheckIndex(a.Keys.Leader(), a.epoch),
-		store.Set(a.Keys.Events(), nil, 0))
-	if errors.Is(err, store.ErrDenied) {
-		a.events.turnOff(a, err)
-	}
-	return a.events.off
-}
-
-// tryEventsAgain has the log written again when the token may allow it by now.
-func (a *Assigner) tryEventsAgain(ctx context.Context) error {
-	if !a.events.off || time.Since(a.events.offAt) < a.events.pause {
-		return nil
-	}
-	a.events.off = false
-	if a.open(ctx) != nil {
-		return errStale // there may be no writer now
-	}
-	a.events.still(a.assigned)
-	return nil
-}
-
-// load goes on where records end.
-func (l *eventLog) load(records []protocol.EventRecord, term uint64) {
-	l.next, l.before, l.led = 0, "", false
+// load takes in what the log says, once in each epoch: where it ends, and what stands. So it is
+// known what became of events whose outcome was not known.
+func (l *eventLog) load(records []protocol.EventRecord, term, epoch uint64, assigned known) {
+	l.next, l.epoch = 0, epoch
 	for _, r := range records {
 		if r.Slot < protocol.EventSlots {
 			l.next = (r.Slot + 1) % protocol.EventSlots
 		}
-		l.led = l.led || r.Leader == l.leader && r.Epoch >= term
-		l.before = r.Leader
-	}
-	if l.seen.begun {
-		return // what this assigner has seen since is newer
-	}
-	l.seen.complete = len(records) < protocol.EventSlots
-	for _, r := range records {
 		for _, e := range r.Events {
-			l.seen.learn(e)
-			l.learn(e)
+			l.said.learn(e)
+			if !l.begun {
+				l.learn(e)
+			}
 		}
+		l.said.led = l.said.led || r.Leader == l.leader && r.Epoch >= term
+		l.said.before = r.Leader
 	}
+	l.complete = len(records) < protocol.EventSlots
+	l.still(assigned)
 }
 
 // learn notes who had an item last, and whether it is to give it up: for what a predecessor
@@ -213,8 +88,8 @@ func (l *eventLog) learn(e protocol.Event) {
 
 // still drops what was learned of items that have an owner who is not about to give them up: those
 // without a key were given up while nobody led.
-func (l *eventLog) still(assigned *assignmentCache) {
-	for _, items := range assigned.members {
+func (l *eventLog) still(assigned known) {
+	for _, items := range assigned {
 		for item, key := range items {
 			if !key.Releasing {
 				delete(l.released, item)
@@ -223,125 +98,8 @@ func (l *eventLog) still(assigned *assignmentCache) {
 	}
 }
 
-// opening are the operations that begin an epoch: the sentinel, which shows whether the token
-// allows the log, and who leads.
-func (l *eventLog) opening(now time.Time) []store.Op {
-	if l.off {
-		return nil
-	}
-	ops := []store.Op{store.Set(l.keys.Events(), nil, 0)}
-	if !l.led {
-		e := protocol.Event{What: protocol.EventLeads, To: l.leader}
-		if l.before != l.leader {
-			e.From = l.before
-		}
-		ops = append(ops, l.op(now, []protocol.Event{e}, 0))
-	}
-	return ops
-}
-
-// op sets the next slot.
-func (l *eventLog) op(now time.Time, events []protocol.Event, more int) store.Op {
-	r := protocol.EventRecord{At: now.UnixMilli(), Leader: l.leader, Epoch: l.epoch,
-		Events: events, More: more}
-	op := store.Set(l.keys.Event(l.next), r.Encode(), 0)
-	l.next = (l.next + 1) % protocol.EventSlots
-	return op
-}
-
-// comment has the writer's transactions say what they do.
-func (a *Assigner) comment() {
-	l := a.events
-	if l.off {
-		return
-	}
-	a.writer.Comment(store.Set(l.keys.Event(protocol.EventSlots-1),
-		make([]byte, protocol.MaxEventBytes), 0), func(units []store.Unit) (store.Op, bool) {
-		events := a.eventsOf(units)
-		if len(events) == 0 || l.off || l.bare {
-			return store.Op{}, false
-		}
-		return l.op(time.Now(), events, 0), true
-	})
-}
-
-// eventsOf says what units do. Items of one kind, from and to the same members for the same reason,
-// are one event.
-func (a *Assigner) eventsOf(units []store.Unit) []protocol.Event {
-	type group struct{ what, from, to, why, by string }
-	var events []protocol.Event
-	at, last := map[group]int{}, group{}
-	add := func(g group, item string) {
-		if len(events) > 0 && g == last { // as the one before, mostly
-			events[len(events)-1].Items = append(events[len(events)-1].Items, item)
-			return
-		}
-		i, ok := at[g]
-		if !ok {
-			i = len(events)
-			at[g] = i
-			events = append(events, protocol.Event{What: g.what, From: g.from, To: g.to,
-				Why: g.why, By: g.by})
-			last = g
-		}
-		events[i].Items = append(events[i].Items, item)
-	}
-	for _, u := range units {
-		o := u.Tag.(order)
-		g := group{from: o.from, to: o.to, why: o.reason}
-		switch o.kind {
-		case orderGrant:
-			g.what = protocol.EventGranted
-			if o.note != nil {
-				add(group{what: protocol.EventUnquarantined, why: o.reason}, o.item)
-			}
-			if r, ok := a.origin(o.item); ok {
-				g.from, g.why = r.from, r.why
-			}
-		case orderRevoke:
-			g.what = protocol.EventRevoked
-			if o.note != nil && o.note.Since != 0 {
-				add(group{what: protocol.EventQuarantined, from: o.from,
-					why: o.note.Last().Exit}, o.item)
-			}
-		case orderCancel:
-			g.what = protocol.EventKept
-		case orderReap:
-			g.what, g.why = protocol.EventTakenOver, a.absent[o.from].word()
-		case orderErase:
-			g.what = protocol.EventErased
-		case orderForget:
-			if o.note.Since == 0 {
-				continue
-			}
-			g.what = protocol.EventUnquarantined
-			if g.why == "" { // by an order
-				g.by = given(a.control.Get(), protocol.RestartItemOrder(o.item))
-			}
-		case orderRestart:
-			g.what, g.why = protocol.EventRestarted, ""
-			g.by = restartedBy(a.control.Get(), o)
-		case orderTell:
-			g.what, g.why = protocol.EventChanged, ""
-		default:
-			continue
-		}
-		add(g, o.item)
-	}
-	return events
-}
-
-// origin says who had an item that has no owner now, and why it has left; not known: false.
-func (a *Assigner) origin(item string) (release, bool) {
-	r, ok := a.events.released[item]
-	if r.why == unasked && a.away(r.from) {
-		r.why = protocol.EventLeft
-	}
-	return r, ok
-}
-
-// did takes in an order that was carried out.
-func (l *eventLog) did(o order) {
+// applied takes in an order that was carried out.
+func (l *eventLog) applied(o *order) {
 	switch {
 	case o.kind == orderRevoke && o.reason != "removed":
 		l.released[o.item] = release{o.from, o.reason}
@@ -355,50 +113,43 @@ func (l *eventLog) did(o order) {
 // other.
 const unasked = "released"
 
-// away tells whether a member is gone, or leaves.
-func (a *Assigner) away(member string) bool {
-	m, here := a.members.Get().Items.Get(member)
-	return !here || m.Leaving
-}
-
 // gaveUp notes which of its items a member has released without being asked.
-func (a *Assigner) gaveUp(member string, before, after map[string]messages.Assignment) {
+func (l *eventLog) gaveUp(member string, before, after map[string]messages.Assignment) {
 	for item, key := range before {
 		if _, holds := after[item]; !holds && !key.Releasing {
-			a.events.released[item] = release{member, unasked}
+			l.released[item] = release{member, unasked}
 		}
 	}
 }
 
-// observe has the log say what is new about members, orders and the brake.
-func (a *Assigner) observe(s *snapshot, d draft) {
-	if d.plan.Settled {
-		clear(a.events.released) // nobody asks for them any more
-	}
-	a.events.observe(s.now, view{members: s.members, absent: a.absent, control: s.control,
-		brake: d.brake, holds: func(id string) int { return len(a.assigned.members[id]) }})
-}
-
-// observe takes in what stands now. What is new about it is written soon.
-func (l *eventLog) observe(now time.Time, v view) {
-	if l.off {
-		return
-	}
-	for _, e := range l.seen.next(v) {
-		if len(l.pending) == 0 {
-			l.since = now
+// origin returns what says who had an item that has no owner now, and why it has left.
+func (l *eventLog) origin(members messages.Table[messages.Member]) func(string) (release, bool) {
+	return func(item string) (release, bool) {
+		r, ok := l.released[item]
+		if m, here := members.Get(r.from); r.why == unasked && (!here || m.Leaving) {
+			r.why = protocol.EventLeft
 		}
-		if len(l.pending) == mostPending {
-			l.more++
-			continue
-		}
-		l.pending = append(l.pending, e)
+		return r, ok
 	}
 }
 
-// due is when the events that wait have a transaction of their own; zero: none wait.
+// see takes in what stands now. What is new about it is written soon.
+func (l *eventLog) see(now time.Time, v view) {
+	if !l.begun {
+		l.said.begin(v, l.complete)
+		l.begun = true
+	}
+	l.view, l.news = v, l.said.news(l.leader, v)
+	if len(l.news) == 0 {
+		l.since = time.Time{}
+	} else if l.since.IsZero() {
+		l.since = now
+	}
+}
+
+// due is when the news have a transaction of their own; zero: there are none.
 func (l *eventLog) due(merge time.Duration) time.Time {
-	if len(l.pending) == 0 || l.off {
+	if len(l.news) == 0 {
 		return time.Time{}
 	}
 	if at := l.since.Add(merge); at.After(l.sentAt.Add(eventPause)) {
@@ -407,24 +158,109 @@ func (l *eventLog) due(merge time.Duration) time.Time {
 	return l.sentAt.Add(eventPause)
 }
 
-// join puts the events that wait before units, or has them go alone once they are due.
-// While it is not known what became of them before, they go when nothing else does.
-func (l *eventLog) join(units []store.Unit, more bool, now time.Time,
-	merge time.Duration) []store.Unit {
-	due := l.due(merge)
-	if due.IsZero() || l.doubts > 0 && (more || len(units) > 0) ||
-		len(units) == 0 && now.Before(due) {
-		return units
+// newsUnit writes the news: beside orders, or alone once they are due.
+func (l *eventLog) newsUnit(now time.Time, merge time.Duration, orders int) (store.Unit, bool) {
+	if len(l.news) == 0 || orders == 0 && now.Before(l.due(merge)) {
+		return store.Unit{}, false
 	}
 	l.sentAt = now
-	l.sent.slot = l.next
-	op := l.op(now, l.pending, l.more)
-	l.sent.value = op.Value()
-	return append([]store.Unit{{Ops: []store.Op{op}, Tag: order{kind: orderEvents}}}, units...)
+	n := min(len(l.news), mostNews)
+	return store.Unit{Ops: []store.Op{l.op(now, l.news[:n], len(l.news)-n)}}, true
 }
 
-// written forgets the events that waited: the log has them, or never can.
-func (l *eventLog) written() {
-	l.pending, l.more, l.sent.value, l.doubts = nil, 0, nil, 0
-	l.works()
+// told takes in that the log has the news.
+func (l *eventLog) told() {
+	l.said.told(l.news, l.view)
+	l.news, l.since = nil, time.Time{}
+}
+
+// op sets the next slot.
+func (l *eventLog) op(now time.Time, events []protocol.Event, more int) store.Op {
+	r := protocol.EventRecord{At: now.UnixMilli(), Leader: l.leader, Epoch: l.epoch,
+		Events: events, More: more}
+	op := store.Set(l.keys.Event(l.next), r.Encode(), 0)
+	l.next = (l.next + 1) % protocol.EventSlots
+	return op
+}
+
+// comment has a writer's transactions say what they do.
+func (l *eventLog) comment(w *store.Writer, now func() *inputs) {
+	w.Comment(store.Set(l.keys.Event(protocol.EventSlots-1),
+		make([]byte, protocol.MaxEventBytes), 0), func(units []store.Unit) (store.Op, bool) {
+		events := eventsOf(units, now())
+		if len(events) == 0 {
+			return store.Op{}, false
+		}
+		return l.op(time.Now(), events, 0), true
+	})
+}
+
+// eventsOf says what units do. Items of one kind, from and to the same members for the same reason,
+// are one event.
+func eventsOf(units []store.Unit, in *inputs) []protocol.Event {
+	type group struct{ what, from, to, why, by string }
+	var events []protocol.Event
+	at, last, lastAt := map[group]int{}, group{}, 0
+	for _, u := range units {
+		o, ok := u.Tag.(*order)
+		if !ok {
+			continue // the news
+		}
+		o.events(in, func(e protocol.Event) {
+			g := group{e.What, e.From, e.To, e.Why, e.By}
+			if len(events) == 0 || g != last { // else as the one before, which is so mostly
+				if lastAt, ok = at[g]; !ok {
+					lastAt = len(events)
+					at[g] = lastAt
+					events = append(events, e)
+				}
+				last = g
+			}
+			events[lastAt].Items = append(events[lastAt].Items, o.item)
+		})
+	}
+	return events
+}
+
+// events says what an order does to its item.
+func (o *order) events(in *inputs, say func(protocol.Event)) {
+	e := protocol.Event{From: o.from, To: o.to, Why: o.reason}
+	switch o.kind {
+	case orderGrant, orderReap:
+		if o.note != nil {
+			say(protocol.Event{What: protocol.EventUnquarantined, Why: reasonElsewhere})
+		}
+		if o.kind == orderReap {
+			e.What, e.Why = protocol.EventTakenOver, in.absent[o.from].word()
+			break
+		}
+		e.What = protocol.EventGranted
+		if r, ok := in.origin(o.item); ok {
+			e.From, e.Why = r.from, r.why
+		}
+	case orderRevoke:
+		e.What = protocol.EventRevoked
+		if o.note != nil && o.note.Since != 0 {
+			say(protocol.Event{What: protocol.EventQuarantined, From: o.from,
+				Why: o.note.Last().Exit})
+		}
+	case orderCancel:
+		e.What = protocol.EventKept
+	case orderErase:
+		e.What = protocol.EventErased
+	case orderForget:
+		if o.note.Since == 0 {
+			return
+		}
+		if e.What = protocol.EventUnquarantined; e.Why == "" { // by an order
+			e.By = given(in.control, protocol.RestartItemOrder(o.item))
+		}
+	case orderRestart:
+		e.What, e.Why, e.By = protocol.EventRestarted, "", restartedBy(in.control, o)
+	case orderTell:
+		e.What, e.Why = protocol.EventChanged, ""
+	default:
+		return
+	}
+	say(e)
 }

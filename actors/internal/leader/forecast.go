@@ -103,7 +103,7 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 		workload[w.ID] = messages.WorkItem{Weight: w.Weight, CreateIndex: e.CreateIndex,
 			ModifyIndex: e.ModifyIndex}
 	}
-	assigned := newAssignmentCache()
+	assigned := known{}
 	for e, a := range protocol.Read(seen.Assignments, keys.ReadAssignment, skip) {
 		assigned.set(a.Member, a.Item, actor.AssignmentOf(e, a))
 	}
@@ -115,40 +115,34 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 			absent[id] = absence{asked: now, since: now}
 		}
 	}
-	s := &snapshot{now: now, members: messages.TableOf(members),
-		workload: messages.TableOf(workload), index: map[string]int32{}, assigned: assigned,
+	in := &inputs{now: now, members: messages.TableOf(members),
+		workload: messages.TableOf(workload), assigned: assigned,
 		control: messages.Control{Drain: messages.TableOf(drained),
-			Pins:      messages.TableOf(seen.Orders.Pins),
-			Preferred: messages.TableOf(seen.Orders.Preferred)},
-		absent: absent, notes: map[string]note{}, origin: unknownOrigin, zones: zones, place: true,
-		balance: true, peak: len(workload), hold: brakeHold}
-	for id := range s.workload.IDs() {
-		s.index[id] = int32(len(s.index))
-	}
-	for e, q := range protocol.Read(seen.Quarantines, keys.ReadQuarantine, skip) {
-		if !q.EndedBy(seen.Orders.RestartItems[q.Item], e.ModifyIndex) &&
-			!q.OfEarlier(workload[q.Item].CreateIndex, e.ModifyIndex) {
-			s.notes[q.Item] = note{q.Quarantine, e.ModifyIndex}
-		}
-	}
-	var d draft
-	sorted := s.sort(&d)
-	f.Brake, _ = s.brake(sorted, &d)
+			Pins:         messages.TableOf(seen.Orders.Pins),
+			Preferred:    messages.TableOf(seen.Orders.Preferred),
+			RestartItems: messages.TableOf(seen.Orders.RestartItems)},
+		absent: absent, failures: newFailures(), origin: unknownOrigin, zones: zones,
+		rest: rest{place: true, balance: true}, limits: limits{hold: brakeHold}}
+	in.index = indexOf(in.workload)
+	in.failures.load(keys, seen.Quarantines, skip)
+	in.failures.dropEnded(in)
+	var p plan
+	f.Brake = brake{}.next(in, in.newBoard(&p), &p).text
 	// An item that waits for nothing but a grace is planned all the same.
-	s.now = now.Add(time.Hour)
-	sorted = s.sort(&d)
-	f.Plan = s.compute(sorted)
-	f.Members, f.Items, f.Removed = sorted.members, sorted.items, len(sorted.removed)
-	f.Quarantined = len(sorted.quarantined) + len(sorted.barred)
-	f.Owners = make([]string, len(sorted.keys))
-	for i, key := range sorted.keys {
+	in.now = now.Add(time.Hour)
+	b := in.newBoard(&p)
+	f.Plan = in.compute(b)
+	f.Members, f.Items, f.Removed = b.members, b.items, len(b.removed)
+	f.Quarantined = len(b.free) + len(b.barred)
+	f.Owners = make([]string, len(b.keys))
+	for i, key := range b.keys {
 		f.Owners[i] = key.member
 	}
 	for _, move := range f.Plan.Moves {
-		f.Reasons = append(f.Reasons, s.reason(move.Reason, f.Items[move.Item].ID))
-		f.Prefers = append(f.Prefers, sorted.prefers(move))
+		f.Reasons = append(f.Reasons, in.reason(move.Reason, f.Items[move.Item].ID))
+		f.Prefers = append(f.Prefers, b.prefers(move))
 	}
-	f.Version = sorted.version
-	f.Least, f.Exact = placement.Minimum(sorted.members, sorted.items, f.Plan)
+	f.Version = b.version
+	f.Least, f.Exact = placement.Minimum(b.members, b.items, f.Plan)
 	return f
 }

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// views are what an assigner looks at.
-type views struct {
+// cells are what an assigner looks at.
+type cells struct {
 	leadership *messages.State[messages.Leadership]
 	members    *messages.State[messages.Members]
 	acks       *messages.State[messages.Acks]
@@ -23,15 +23,15 @@ type views struct {
 	control    *messages.State[messages.Control]
 }
 
-func newViews() views {
-	return views{messages.NewState(messages.Leadership{}),
+func newCells() cells {
+	return cells{messages.NewState(messages.Leadership{}),
 		messages.NewState(messages.Members{Index: 1}), messages.NewState(messages.Acks{}),
 		messages.NewState(messages.Workload{Index: 1}),
 		messages.NewState(messages.Control{Index: 1})}
 }
 
 // assigner is one that does not run, of term 1, with an empty Consul.
-func (v views) assigner(t *testing.T, set actor.Settings,
+func (v cells) assigner(t *testing.T, set actor.Settings,
 	bump *messages.Mailbox[messages.Bump, messages.Leadership]) *Assigner {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -44,5 +44,5 @@ func (v views) assigner(t *testing.T, set actor.Settings,
 	set.Service, set.ID = "demo", "n1"
 	return NewAssigner(actor.NewBase(set, s, quiet), 1, v.leadership.Reader(), v.members.Reader(),
 		v.acks.Reader(), v.workload.Reader(), v.control.Reader(), bump,
-		messages.NewState(messages.Plan{}))
+		messages.NewState(messages.Plan{}), messages.NewState(messages.Unfit{}))
 }

@@ -9,47 +9,53 @@ import (
 // passOn tells owners of orders to restart, and of changes of their items in the workload if they
 // ask for it. Both are about what was granted, and whose owner was registered, before: what has
 // been started since needs neither. What is to move later, when the soak is over or there is room
-// in the budget, is started once more before. So is an item that was removed and added again while
-// its owner had it, if that says that its work fails: it may say so of the earlier one.
-func (s *snapshot) passOn(d *draft, sorted *sorted, moving []bool) {
+// in the budget, is started once more before.
+func (in *inputs) passOn(p *plan, b *board, moving map[int32]bool) {
 	tells := false
-	for _, m := range s.members.All() {
+	for _, m := range in.members.All() {
 		tells = tells || m.TellChanges
 	}
-	if !tells && s.control.RestartItems.Len()+s.control.RestartMembers.Len() == 0 &&
-		len(s.failing) == 0 {
+	if !tells && in.control.RestartItems.Len()+in.control.RestartMembers.Len() == 0 {
 		return
 	}
-	for i, item := range sorted.items {
-		if item.Owner == placement.None || item.Leaving || moving[i] {
+	for i, item := range b.items {
+		ref := b.keys[i]
+		m, _ := in.members.Get(ref.member)
+		if item.Owner == placement.None || item.Leaving || moving[int32(i)] || m.Leaving {
 			continue
 		}
-		ref := sorted.keys[i]
-		byItem, _ := s.control.RestartItems.Get(item.ID)
-		byMember, _ := s.control.RestartMembers.Get(ref.member)
-		m, _ := s.members.Get(ref.member)
-		w, _ := s.workload.Get(item.ID)
-		made := uint64(0)
-		if _, fails := s.reported(item.ID, ref, m); fails {
-			made = w.CreateIndex
-		}
-		switch given := max(byItem, byMember, made); {
-		case m.Leaving:
-		case due(given, ref.Assignment, m):
-			d.units = append(d.units, s.build.again(item.ID, ref.member, ref.Assignment, given))
+		w, _ := in.workload.Get(item.ID)
+		o := order{item: item.ID, from: ref.member, key: ref.Assignment}
+		switch {
+		case in.restarts(item.ID, ref, m):
+			o.kind, o.reason, o.passed = orderRestart, "restart", in.restart(item.ID, ref.member)
 		case m.TellChanges && w.ModifyIndex > ref.Changed && due(w.ModifyIndex, ref.Assignment, m):
-			d.units = append(d.units, s.build.tell(item.ID, ref.member, ref.Assignment,
-				w.ModifyIndex))
+			o.kind, o.reason, o.passed = orderTell, "changed", w.ModifyIndex
+		default:
+			continue
 		}
+		p.orders = append(p.orders, o)
 	}
 }
 
+// restart is the last order to restart that is about an item at a member.
+func (in *inputs) restart(item, member string) uint64 {
+	byItem, _ := in.control.RestartItems.Get(item)
+	byMember, _ := in.control.RestartMembers.Get(member)
+	return max(byItem, byMember)
+}
+
+// restarts tells whether an item is to be started once more where it is.
+func (in *inputs) restarts(item string, ref keyRef, m messages.Member) bool {
+	return due(in.restart(item, ref.member), ref.Assignment, m)
+}
+
 // restartedBy says who gave the order that o passes on; empty: that is not known.
-func restartedBy(c messages.Control, o order) string {
-	if index, _ := c.RestartItems.Get(o.item); index == o.restart {
+func restartedBy(c messages.Control, o *order) string {
+	if index, _ := c.RestartItems.Get(o.item); index == o.passed {
 		return given(c, protocol.RestartItemOrder(o.item))
 	}
-	if index, _ := c.RestartMembers.Get(o.from); index == o.restart {
+	if index, _ := c.RestartMembers.Get(o.from); index == o.passed {
 		return given(c, protocol.RestartMemberOrder(o.from))
 	}
 	return ""

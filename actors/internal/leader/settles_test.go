@@ -15,14 +15,14 @@ import (
 // absent ones, items of some weights, who has them, operators' pins and wishes, what has failed
 // where, and what will.
 type drawn struct {
-	*snapshot
+	*inputs
 	index uint64          // of Consul
 	sick  map[string]bool // "member item": the work fails there
 }
 
 func draw(t *testing.T, seed uint64) *drawn {
 	r := rand.New(rand.NewPCG(seed, 1))
-	s := &drawn{snapshot: snapshotOf(t), index: 100, sick: map[string]bool{}}
+	s := &drawn{inputs: inputsOf(t), index: 100, sick: map[string]bool{}}
 	s.members = messages.TableOf(map[string]messages.Member{})
 	var ids, all []string
 	drained := map[string]time.Time{}
@@ -83,11 +83,11 @@ func draw(t *testing.T, seed uint64) *drawn {
 
 // report has each owner say of its items that fail that they do.
 func (s *drawn) report() {
-	s.failing = map[string][]report{}
-	for member, items := range s.assigned.members {
+	clear(s.failures.reports)
+	for member, items := range s.assigned {
 		for item, a := range items {
 			if m, _ := s.members.Get(member); s.sick[member+" "+item] && !a.Releasing {
-				s.failing[member] = append(s.failing[member], report{m.Session,
+				s.failures.reports[member] = append(s.failures.reports[member], report{m.Session,
 					protocol.WorkReport{ID: item, Token: max(a.CreateIndex, m.CreateIndex)}})
 			}
 		}
@@ -95,12 +95,12 @@ func (s *drawn) report() {
 }
 
 // apply carries the orders of a draft out, and has the members release what they are asked for.
-func (s *drawn) apply(t *testing.T, d draft) {
-	for _, u := range d.units {
+func (s *drawn) apply(t *testing.T, d plan) {
+	for _, o := range d.orders {
 		s.index++
-		switch o := u.Tag.(order); o.kind {
+		switch o.kind {
 		case orderGrant:
-			for member, items := range s.assigned.members {
+			for member, items := range s.assigned {
 				if _, has := items[o.item]; has {
 					t.Errorf("%s is given to %s, and %s has it", o.item, o.to, member)
 				}
@@ -108,17 +108,14 @@ func (s *drawn) apply(t *testing.T, d draft) {
 			s.assigned.set(o.to, o.item, messages.Assignment{Session: o.session,
 				CreateIndex: s.index, ModifyIndex: s.index})
 			if o.note != nil {
-				s.notes[o.item] = note{*o.note, s.index}
+				s.failures.applied(&o, s.index)
 			}
 		case orderRevoke:
-			a := s.assigned.members[o.from][o.item]
+			a := s.assigned[o.from][o.item]
 			a.Releasing, a.ModifyIndex = true, s.index
 			s.assigned.set(o.from, o.item, a)
 			if o.note != nil {
-				if s.notes == nil {
-					s.notes = map[string]note{}
-				}
-				s.notes[o.item] = note{*o.note, s.index}
+				s.failures.applied(&o, s.index)
 			}
 		case orderReap:
 			if !s.absent[o.from].over(s.now) {
@@ -132,12 +129,12 @@ func (s *drawn) apply(t *testing.T, d draft) {
 		case orderSweep:
 			delete(s.absent, o.from)
 		case orderForget:
-			delete(s.notes, o.item)
+			delete(s.failures.notes, o.item)
 		default:
 			t.Fatalf("the order %+v", o)
 		}
 	}
-	for member, items := range s.assigned.members {
+	for member, items := range s.assigned {
 		for item, a := range items {
 			if a.Releasing {
 				s.assigned.drop(member, item)
@@ -151,14 +148,14 @@ func (s *drawn) settle(t *testing.T) (free []string) {
 	for range 200 {
 		s.now = s.now.Add(time.Second)
 		s.report()
-		d := s.draft()
-		if len(d.units) > 0 || len(s.absent) > 0 && !s.absent["n8"].over(s.now) {
+		d := s.plan()
+		if len(d.orders) > 0 || len(s.absent) > 0 && !s.absent["n8"].over(s.now) {
 			s.apply(t, d)
 			continue
 		}
 		for id := range s.workload.IDs() {
 			held := false
-			for _, items := range s.assigned.members {
+			for _, items := range s.assigned {
 				_, has := items[id]
 				held = held || has
 			}
@@ -168,7 +165,7 @@ func (s *drawn) settle(t *testing.T) (free []string) {
 		}
 		return free
 	}
-	t.Errorf("it does not settle: %q", s.draft().orders())
+	t.Errorf("it does not settle: %q", s.plan().words())
 	return nil
 }
 
@@ -180,7 +177,7 @@ func TestDraftsSettleAndLeaveNoItemThatFits(t *testing.T) {
 		s := draw(t, seed)
 		free := s.settle(t)
 		loads := map[string]uint64{}
-		for member, items := range s.assigned.members {
+		for member, items := range s.assigned {
 			for item := range items {
 				w, _ := s.workload.Get(item)
 				loads[member] += w.Weight
@@ -188,7 +185,7 @@ func TestDraftsSettleAndLeaveNoItemThatFits(t *testing.T) {
 		}
 		for _, item := range free {
 			w, _ := s.workload.Get(item)
-			if s.control.Pins.Has(item) || s.notes[item].Since != 0 {
+			if s.control.Pins.Has(item) || s.failures.notes[item].Since != 0 {
 				continue
 			}
 			for id, m := range s.members.All() {

@@ -8,46 +8,67 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// A registration changes the record and the ack. The watch of acks may be the first to wake the
-// assigner, which then finds the new member in the state, too.
-func TestWhatTheSnapshotHoldsIsSoakedWhoeverWokeTheAssigner(t *testing.T) {
-	v := newViews()
-	a := v.assigner(t, actor.Settings{LeaderSoak: 5 * time.Second, Merge: time.Second}, nil)
-	a.assigned, a.build = newAssignmentCache(), newUnitBuilder(a.Keys)
-	calm := func() {
-		t.Helper()
-		a.snapshot(time.Now())
-		a.quiet, a.first = time.Now().Add(-time.Minute), time.Time{}
-		if s := a.snapshot(time.Now()); !s.balance || !s.place {
-			t.Error("nothing has changed, and it is not quiet")
+func TestWhatSaysOtherwiseWhereItemsAreToBeIsSoaked(t *testing.T) {
+	set := actor.Settings{LeaderSoak: 5 * time.Second, Merge: time.Second}
+	at := func(s int) time.Time { return draftedAt.Add(time.Duration(s) * time.Second) }
+	item := func(index uint64, w messages.WorkItem) func(*scene) {
+		return func(x *scene) {
+			x.workload = messages.Workload{Index: index,
+				Items: messages.TableOf(map[string]messages.WorkItem{"b": w})}
 		}
 	}
-	calm()
-	for _, change := range []struct {
-		what string
-		do   func()
+	var s soak
+	var now scene
+	s.begin(at(0), now)
+	for i, step := range []struct {
+		what   string
+		change func(*scene)
+		soaked bool
 	}{
-		{"a member", func() { v.members.Set(messages.Members{Index: 2}) }},
-		{"an item", func() { v.workload.Set(oneItem(2, "b", messages.WorkItem{Weight: 1})) }},
-		{"a weight", func() { v.workload.Set(oneItem(3, "b", messages.WorkItem{Weight: 2})) }},
-		{"an order", func() { v.control.Set(messages.Control{Index: 2, Freeze: true}) }},
+		{"a member", func(x *scene) { x.members.Index = 2 }, true},
+		{"an item", item(2, messages.WorkItem{Weight: 1}), true},
+		{"a weight", item(3, messages.WorkItem{Weight: 2}), true},
+		{"an order", func(x *scene) { x.control = messages.Control{Index: 2, Freeze: true} }, true},
+		{"a payload", item(4, messages.WorkItem{Weight: 2, ModifyIndex: 4}), false},
+		{"an order to restart", func(x *scene) {
+			x.control = messages.Control{Index: 3, Freeze: true,
+				RestartItems: messages.TableOf(map[string]uint64{"b": 3})}
+		}, false},
+		{"nothing", func(*scene) {}, false},
 	} {
-		change.do()
-		if s := a.snapshot(time.Now()); s.balance || s.place {
-			t.Errorf("%s has just changed, and is planned upon without a soak", change.what)
+		t0 := 100 * (i + 1)
+		if s.planned(s.rest(at(t0), set), false, set); s.rest(at(t0), set) != (rest{true, true}) {
+			t.Errorf("before %s it is not quiet", step.what)
 		}
-		calm()
-	} // A payload, and an order to restart, say nothing of where items are to be.
-	v.workload.Set(oneItem(4, "b", messages.WorkItem{Weight: 2, ModifyIndex: 4}))
-	v.control.Set(messages.Control{Index: 3, Freeze: true,
-		RestartItems: messages.TableOf(map[string]uint64{"b": 3})})
-	if s := a.snapshot(time.Now()); !s.balance || !s.place {
-		t.Error("a payload and an order to restart are soaked")
+		step.change(&now)
+		s.see(at(t0), now)
+		for after, want := range map[int]rest{0: {}, 1: {place: true}, 5: {true, true}} {
+			if !step.soaked {
+				want = rest{true, true}
+			}
+			if got := s.rest(at(t0+after), set); got != want {
+				t.Errorf("%d s after %s: %+v, want %+v", after, step.what, got, want)
+			}
+		}
 	}
 }
 
-// oneItem is a workload of one item.
-func oneItem(index uint64, id string, w messages.WorkItem) messages.Workload {
-	return messages.Workload{Index: index,
-		Items: messages.TableOf(map[string]messages.WorkItem{id: w})}
+// Changes that do not end put off no placing for ever.
+func TestFreeItemsArePlacedAlsoWhileThingsChange(t *testing.T) {
+	set := actor.Settings{LeaderSoak: 5 * time.Second, Merge: time.Second}
+	var s soak
+	for i := range 5 {
+		s.see(draftedAt.Add(time.Duration(i)*900*time.Millisecond),
+			scene{members: messages.Members{Index: uint64(i + 2)}})
+	}
+	now := draftedAt.Add(4 * time.Second)
+	if got := s.rest(now, set); got != (rest{place: true}) {
+		t.Errorf("after four merges: %+v", got)
+	}
+	if next := s.planned(s.rest(now, set), true, set); !next.Equal(s.quiet.Add(set.LeaderSoak)) {
+		t.Errorf("what waits for the soak is looked at at %v", next)
+	}
+	if got := s.rest(now.Add(-time.Hour), set); !got.place {
+		t.Error("what was placed is waited for once more")
+	}
 }

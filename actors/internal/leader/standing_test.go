@@ -35,13 +35,19 @@ func said(events []protocol.Event) []string {
 
 func TestWhatStandsIsToldOnce(t *testing.T) {
 	s := newStanding()
-	s.complete = true
+	s.begin(view{}, true)
+	s.led = true
 	step := func(what string, v view, want ...string) {
 		t.Helper()
-		if got := said(s.next(v)); !slices.Equal(got, append([]string{}, want...)) {
+		news := s.news("n1", v)
+		if got := said(news); !slices.Equal(got, append([]string{}, want...)) {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
-		if got := said(s.next(v)); len(got) > 0 {
+		if again := s.news("n1", v); len(again) != len(news) {
+			t.Errorf("%s, before it is in the log: %q", what, said(again))
+		}
+		s.told(news, v)
+		if got := said(s.news("n1", v)); len(got) > 0 {
 			t.Errorf("%s, again: %q", what, got)
 		}
 	}
@@ -69,15 +75,15 @@ func TestWhatStandsIsToldOnce(t *testing.T) {
 		By:    tableOf(map[string]string{protocol.FreezeOrder: "ann"}),
 		Drain: tableOf(map[string]time.Time{"n1": {}}), Pins: tableOf(map[string]string{"x": "n1"}),
 		Preferred: tableOf(map[string]string{"y": "n2"})}
-	v.brake = "an operator froze the assignments"
+	v.brake = brake{text: frozen}
 	step("orders", v, "drained n1", "pinned n1", "preferred n2", "frozen ")
 	v.control = messages.Control{Index: 2, Override: 2}
-	v.brake = "items are gone"
+	v.brake = brake{cause: brakeForItems, text: "items are gone"}
 	step("other orders", v, "undrained n1", "unpinned ", "unpreferred ", "thawed ", "overridden ",
 		"brake-on  items are gone")
-	v.brake = "more items are gone"
+	v.brake.text = "more items are gone"
 	step("the brake still on", v)
-	v.brake = ""
+	v.brake = brake{}
 	step("the brake off", v, "brake-off ")
 }
 
@@ -90,7 +96,7 @@ func TestALeaderTellsWhatHappenedWhileNobodyLed(t *testing.T) {
 		"the log has wrapped": {false, []string{"joined n1", "lost n2"}},
 	} {
 		s := newStanding()
-		s.complete = c.complete
+		s.led = true
 		for _, e := range []protocol.Event{
 			{What: protocol.EventLeft, From: "n1"}, // and is there again
 			{What: protocol.EventJoined, To: "n2"},
@@ -105,7 +111,8 @@ func TestALeaderTellsWhatHappenedWhileNobodyLed(t *testing.T) {
 		v.absent["n5"] = absence{since: time.Unix(1, 0), ack: 1}
 		v.control = messages.Control{Index: 9, Freeze: true, Override: 3,
 			Drain: tableOf(map[string]time.Time{"n4": {}})}
-		if got := said(s.next(v)); !slices.Equal(got, c.want) {
+		s.begin(v, c.complete)
+		if got := said(s.news("n9", v)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -129,7 +136,7 @@ func TestTheLogGoesOnBehindItsNewestRecord(t *testing.T) {
 		for _, slot := range c.slots {
 			records = append(records, protocol.EventRecord{Slot: slot, Leader: "n2"})
 		}
-		l.load(records, 7)
+		l.load(records, 7, 7, known{})
 		if l.next != c.next {
 			t.Errorf("%s: goes on in slot %d, want %d", name, l.next, c.next)
 		}

@@ -37,32 +37,32 @@ func newest(members messages.Table[messages.Member], takes func(i int) bool) str
 
 // version tells the planner which members are of the newest version. Members that run no items, or
 // whose record cannot be read, are no part of a rollout.
-func (s *snapshot) version(out *sorted) {
-	v := newest(s.members, func(i int) bool { return !out.members[i].Drain })
+func (in *inputs) markVersions(b *board) {
+	v := newest(in.members, func(i int) bool { return !b.members[i].Drain })
 	if v == "" {
 		return
 	}
 	older := false
-	for j := range out.members {
-		_, m := s.members.At(j)
-		out.members[j].Newest = m.WorkVersion == v || m.Idle || m.Unreadable ||
-			protocol.CheckMemberID(out.members[j].ID) != nil
-		older = older || !out.members[j].Newest
+	for j := range b.members {
+		_, m := in.members.At(j)
+		b.members[j].Newest = m.WorkVersion == v || m.Idle || m.Unreadable ||
+			protocol.CheckMemberID(b.members[j].ID) != nil
+		older = older || !b.members[j].Newest
 	}
 	if older {
-		out.version = v
+		b.version = v
 	}
 }
 
 // prefers says what an item has preferred the member for to which it moves; empty: nothing.
-func (o *sorted) prefers(move placement.Move) string {
-	if move.To == placement.None || o.items[move.Item].Pin != placement.None {
+func (b *board) prefers(move placement.Move) string {
+	if move.To == placement.None || b.items[move.Item].Pin != placement.None {
 		return ""
 	}
 	var what []string
-	to := o.members[move.To.Member()]
-	if o.version != "" && to.Newest {
-		what = append(what, fmt.Sprintf("version %.40s", o.version))
+	to := b.members[move.To.Member()]
+	if b.version != "" && to.Newest {
+		what = append(what, fmt.Sprintf("version %.40s", b.version))
 	}
 	switch {
 	case to.Zone == "":

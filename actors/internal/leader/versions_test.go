@@ -46,49 +46,49 @@ func TestInARolloutItemsGoToTheNewestVersionAndSayWhy(t *testing.T) {
 	of := func(version string, registered uint64) func(*messages.Member) {
 		return func(m *messages.Member) { m.WorkVersion, m.CreateIndex = version, registered }
 	}
-	rolling := func(s *snapshot) {
+	rolling := func(s *inputs) {
 		s.member("n1", of("1", 10))
 		s.member("n2", of("1", 11))
 		s.member("n3", of("2", 40))
 	}
 	for name, test := range map[string]struct {
-		change func(*snapshot)
+		change func(*inputs)
 		want   []string
 		why    string
 	}{
-		"an older member goes": {func(s *snapshot) {
+		"an older member goes": {func(s *inputs) {
 			s.has("n1", "a")
 			s.has("n2", "b~", "c~")
 			s.has("n3", "d")
 			s.member("n2", func(m *messages.Member) { of("1", 11)(m); m.Leaving = true })
 			s.assigned.drop("n2", "b")
 		}, []string{"grant b n3"}, "new, prefers version 2"},
-		"an older member is lost": {func(s *snapshot) {
+		"an older member is lost": {func(s *inputs) {
 			s.has("n1", "a")
 			s.has("n3", "b")
 			s.has("n2", "c")
 			s.has("n4", "d")
 			s.vanished("n4", time.Minute)
 		}, []string{"reap d n4 n3"}, "takeover, prefers version 2"},
-		"all are at rest": {func(s *snapshot) {
+		"all are at rest": {func(s *inputs) {
 			s.has("n1", "a")
 			s.has("n2", "b")
 			s.has("n3", "c", "d")
 		}, nil, ""},
-		"a member of an unknown version is no newer one": {func(s *snapshot) {
+		"a member of an unknown version is no newer one": {func(s *inputs) {
 			s.has("n1", "a")
 			s.has("n2", "b", "c")
 			s.member("n3", of("", 40))
 		}, []string{"grant d n3"}, "new"},
 	} {
-		d := snapshotOf(t, rolling, test.change).draft()
-		if got := d.orders(); !slices.Equal(got, test.want) {
+		d := inputsOf(t, rolling, test.change).plan()
+		if got := d.words(); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 			continue
 		}
-		for _, u := range d.units {
-			if o := u.Tag.(order); o.cause != test.why {
-				t.Errorf("%s: because of %q, want %q", name, o.cause, test.why)
+		for _, u := range d.orders {
+			if u.cause != test.why {
+				t.Errorf("%s: because of %q, want %q", name, u.cause, test.why)
 			}
 		}
 	}

@@ -13,41 +13,41 @@ func TestItemsStayInTheirZone(t *testing.T) {
 	in := func(zone string) func(*messages.Member) {
 		return func(m *messages.Member) { m.Zone = zone }
 	}
-	zones := func(s *snapshot) { // one member in a, and one in b
+	zones := func(s *inputs) { // one member in a, and one in b
 		s.member("n1", in("a"))
 		s.member("n2", in("b"))
 		s.zones = map[string]string{"n1": "a", "n2": "b", "n3": "b", "n4": "a"}
 		s.has("n1", "a")
 		s.has("n2", "b")
 	}
-	lost := func(s *snapshot) { // one of each zone, which had an item each
+	lost := func(s *inputs) { // one of each zone, which had an item each
 		s.has("n3", "c")
 		s.has("n4", "d")
 		s.vanished("n3", time.Minute)
 		s.vanished("n4", time.Minute)
 	}
 	for name, test := range map[string]struct {
-		change func(*snapshot)
+		change func(*inputs)
 		want   []string
 	}{
 		"of lost members": {lost, []string{"reap d n4 n1: takeover, prefers zone a",
 			"reap c n3 n2: takeover, prefers zone b"}},
-		"of members that have left": {func(s *snapshot) {
+		"of members that have left": {func(s *inputs) {
 			s.origin = func(item string) (release, bool) {
 				return release{map[string]string{"c": "n3", "d": "n4"}[item], "left"}, true
 			}
 		}, []string{"grant d n1: left, prefers zone a", "grant c n2: left, prefers zone b"}},
-		"of members whose zone nobody knows": {func(s *snapshot) {
+		"of members whose zone nobody knows": {func(s *inputs) {
 			lost(s)
 			s.zones = nil
 		}, []string{"reap c n3 n1: takeover", "reap d n4 n2: takeover"}},
-		"of members of which nobody knows": {func(*snapshot) {},
+		"of members of which nobody knows": {func(*inputs) {},
 			[]string{"grant c n1: new", "grant d n2: new"}},
-		"where all are in one": {func(s *snapshot) {
+		"where all are in one": {func(s *inputs) {
 			lost(s)
 			s.member("n2", in("a"))
 		}, []string{"reap c n3 n1: takeover", "reap d n4 n2: takeover"}},
-		"where one has a version, too": {func(s *snapshot) {
+		"where one has a version, too": {func(s *inputs) {
 			lost(s)
 			s.member("n1", func(m *messages.Member) {
 				m.Zone, m.WorkVersion, m.CreateIndex = "a", "2", 12
@@ -55,18 +55,18 @@ func TestItemsStayInTheirZone(t *testing.T) {
 			s.member("n2", func(m *messages.Member) { m.Zone, m.WorkVersion = "b", "1" })
 		}, []string{"reap c n3 n1: takeover, prefers version 2",
 			"reap d n4 n1: takeover, prefers version 2"}},
-		"of a group": {func(s *snapshot) {
+		"of a group": {func(s *inputs) {
 			s.work("x:1", "x:2", "y:1", "y:2")
-			s.assigned = newAssignmentCache()
+			s.assigned = known{}
 			s.has("n1", "x:1")
 			s.has("n2", "y:1")
 		}, []string{"grant y:2 n1: new, prefers zone a for its group",
 			"grant x:2 n2: new, prefers zone b for its group"}},
 	} {
 		var got []string
-		d := snapshotOf(t, zones, test.change).draft()
-		for k, what := range d.orders() {
-			got = append(got, fmt.Sprint(what, ": ", d.units[k].Tag.(order).cause))
+		d := inputsOf(t, zones, test.change).plan()
+		for k, what := range d.words() {
+			got = append(got, fmt.Sprint(what, ": ", d.orders[k].cause))
 		}
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -75,21 +75,21 @@ func TestItemsStayInTheirZone(t *testing.T) {
 }
 
 func TestTheZonesOfThoseThatAreGoneAreKept(t *testing.T) {
-	var z zoneMemory
-	members := func(index uint64, in map[string]messages.Member) messages.Members {
-		return messages.Members{Index: index, Items: messages.TableOf(in)}
+	z := zoneMemory{}
+	see := func(absent map[string]absence, in map[string]messages.Member) {
+		z.see(messages.TableOf(in), absent)
 	}
-	z.see(members(1, map[string]messages.Member{"n1": {Zone: "a"}, "n2": {Zone: "b"}}), nil)
-	of := z.see(members(2, map[string]messages.Member{"n2": {Unreadable: true}}), nil)
-	if of["n1"] != "a" || of["n2"] != "b" {
-		t.Errorf("%v", of)
+	see(nil, map[string]messages.Member{"n1": {Zone: "a"}, "n2": {Zone: "b"}})
+	see(nil, map[string]messages.Member{"n2": {Unreadable: true}})
+	if z["n1"] != "a" || z["n2"] != "b" {
+		t.Errorf("%v", z)
 	}
 	many := map[string]messages.Member{}
 	for i := range 5000 {
 		many[fmt.Sprint("m", i)] = messages.Member{}
 	}
-	z.see(members(3, many), nil)
-	if of = z.see(members(4, nil), map[string]absence{"m7": {}}); len(of) != 1 {
-		t.Errorf("%d zones are kept of members that are neither here nor missed", len(of))
+	see(nil, many)
+	if see(map[string]absence{"m7": {}}, nil); len(z) != 1 {
+		t.Errorf("%d zones are kept of members that are neither here nor missed", len(z))
 	}
 }

@@ -7,13 +7,11 @@ import (
 )
 
 // hostError is what a function of the host has returned. The supervisor that runs the function is
-// the member's: what an error says to it, as one of [supervisor.Escalate] or
-// [supervisor.ErrTerminate] does, is not heard. One item whose work says so would else end its
-// member, and then the next one that gets the item.
+// the member's. It does not hear a [supervisor.Escalate] of the host, because hostError has no
+// Unwrap: one item whose work escalates would else end its member, and then the next one.
 type hostError struct{ err error }
 
-// hostsOwn hides from the supervisor what a host's error says to it. An error that harms who reads
-// it is replaced, as the supervisor does.
+// hostsOwn hides from the supervisor what a host's error says to it.
 func hostsOwn(err error) error {
 	if err == nil {
 		return nil
@@ -22,9 +20,6 @@ func hostsOwn(err error) error {
 }
 
 func (e *hostError) Error() string { return e.err.Error() }
-
-// Hidden is for the supervisor: what is in the host's error asks for nothing, but may have no end.
-func (e *hostError) Hidden() error { return e.err }
 
 func (e *hostError) Is(target error) bool { return errors.Is(e.err, target) }
 func (e *hostError) As(target any) bool   { return errors.As(e.err, target) }

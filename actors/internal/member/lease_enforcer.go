@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/labels"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -28,7 +27,6 @@ type LeaseEnforcer struct {
 
 // leaseBinding is a context that ends with the lease of a session.
 type leaseBinding struct {
-	ctx     context.Context
 	session string
 	cancel  context.CancelCauseFunc
 }
@@ -44,7 +42,7 @@ func NewLeaseEnforcer(session messages.Reader[messages.Session],
 func (e *LeaseEnforcer) bind(ctx context.Context, session string) (context.Context,
 	context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	x := &leaseBinding{ctx, session, cancel}
+	x := &leaseBinding{session, cancel}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.holds(session) {
@@ -82,7 +80,7 @@ func (e *LeaseEnforcer) Run(ctx context.Context) error {
 	var timer actor.Timer
 	defer timer.Stop()
 	for {
-		next := e.look(ctx)
+		next := e.look()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -95,13 +93,13 @@ func (e *LeaseEnforcer) Run(ctx context.Context) error {
 	}
 }
 
-// look ends what has no lease, and returns when to look again. ctx is this actor's.
-func (e *LeaseEnforcer) look(ctx context.Context) time.Time {
+// look ends what has no lease, and returns when to look again.
+func (e *LeaseEnforcer) look() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for x := range e.bound {
 		if !e.holds(x.session) {
-			labels.Ending(x.ctx, ctx, func() { x.cancel(errLeaseOver) })
+			x.cancel(errLeaseOver)
 			delete(e.bound, x)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
@@ -56,9 +55,6 @@ func run(ctx context.Context, id, front, service string) error {
 	}
 	toOwners, err := dispatch.New(dispatch.Config{
 		Locator: member.Router(), // shares the member's own watches
-		// All members are on one host here. Where each is on its own, leave Networks empty.
-		Reach: &dispatch.Reach{Own: service,
-			Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,154 @@
+package configstore
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coordd/coordd/internal/store"
+)
+
+// queue is the writes of an outbox, in order. It has no I/O and no clock. It decides whether a
+// write is taken in, what the write is based on, and which write is next.
+type queue struct {
+	maxJobs  int
+	maxBytes int
+	jobs     []*job
+	bytes    int
+	next     uint64 // the number of the next write
+	// made are the keys of writes that were applied, until the cache shows them.
+	made map[string]made
+}
+
+// made is what a write that was applied has made of a key.
+type made struct {
+	key uint64 // its index; 0: deleted
+	at  uint64 // the index of the write
+}
+
+func newQueue(maxJobs, maxBytes int) *queue {
+	return &queue{maxJobs: maxJobs, maxBytes: maxBytes, next: 1,
+		made: map[string]made{}}
+}
+
+// join adds a write. The write is based on an earlier write of the queue to the same key, or else
+// on what the cache shows.
+func (q *queue) join(s Snapshot, now time.Time, j *job) error {
+	for _, o := range j.ops {
+		j.size += o.cost()
+	}
+	full := func() bool { return len(q.jobs) >= q.maxJobs || q.bytes+j.size > q.maxBytes }
+	if full() {
+		for _, old := range slices.Clone(q.jobs) {
+			if old.state == notSent && old.abandoned() {
+				q.drop(old)
+			}
+		}
+	}
+	if full() {
+		return fmt.Errorf("%w: %d writes of %d bytes wait for Consul: try again when it answers",
+			ErrFull, len(q.jobs), q.bytes)
+	}
+	j.number, j.taken = q.next, now
+	for i := range j.ops {
+		o := &j.ops[i]
+		if e := s.find(o.key); e != nil {
+			o.base, o.flags = e.Index, e.Flags
+		}
+		if own, ok := q.made[o.key]; ok && own.at > s.index {
+			o.base = own.key
+		} else if ok {
+			delete(q.made, o.key)
+		}
+		for _, earlier := range q.jobs {
+			if slices.ContainsFunc(earlier.ops, func(own Op) bool {
+				return own.key == o.key && own.verb != verbExpect
+			}) {
+				o.after = earlier.number
+			}
+		}
+	}
+	q.push(j)
+	return nil
+}
+
+// push puts a job at the end as it is.
+func (q *queue) push(j *job) {
+	q.jobs = append(q.jobs, j)
+	q.bytes += j.size
+	q.next = max(q.next, j.number+1)
+}
+
+// head returns a copy of the first write, which counts as sent from now on; nil: there is none. Last
+// is the name of the last transaction known.
+func (q *queue) head(last string) *job {
+	for len(q.jobs) > 0 {
+		j := q.jobs[0]
+		if j.state == notSent && j.abandoned() {
+			q.drop(j)
+			continue
+		}
+		if j.state == notSent {
+			j.since = store.SequenceAfter(last)
+		}
+		out := *j
+		out.ops = slices.Clone(j.ops)
+		j.state = inFlight
+		return &out
+	}
+	return nil
+}
+
+// find returns a write that waits, or nil.
+func (q *queue) find(number uint64) *job {
+	if i := slices.IndexFunc(q.jobs, func(j *job) bool { return j.number == number }); i >= 0 {
+		return q.jobs[i]
+	}
+	return nil
+}
+
+func (q *queue) remove(j *job) {
+	q.jobs = slices.DeleteFunc(q.jobs, func(other *job) bool { return other == j })
+	q.bytes -= j.size
+}
+
+// finish removes a write. Later writes to its keys are based on what it made: keys has the indexes,
+// and at is that of the write, if it is known. Nil says that it was not applied, or that nobody
+// knows.
+func (q *queue) finish(j *job, keys map[string]uint64, at uint64) {
+	q.remove(j)
+	for key, index := range keys {
+		if at != 0 {
+			q.made[key] = made{index, at}
+		}
+	}
+	q.based(j, func(o *Op, _ Op) {
+		index, ok := keys[o.key]
+		if index != 0 { // others may have written before the later write was taken in
+			index = max(index, o.base)
+		}
+		o.base, o.lost, o.after = index, !ok, 0
+	})
+}
+
+// drop removes a write that never was and never will be applied, and of which nobody hears. A write
+// that is based on it is then based on what the dropped one was based on.
+func (q *queue) drop(j *job) {
+	q.remove(j)
+	q.based(j, func(o *Op, own Op) {
+		o.base, o.after, o.lost = own.base, own.after, own.lost
+	})
+}
+
+// based calls f for each operation that is based on one of j.
+func (q *queue) based(j *job, f func(o *Op, own Op)) {
+	for _, later := range q.jobs {
+		for i := range later.ops {
+			o := &later.ops[i]
+			at := slices.IndexFunc(j.ops, func(own Op) bool { return own.key == o.key })
+			if o.after == j.number && at >= 0 {
+				f(o, j.ops[at])
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coordd/coordd/actors"
+)
+
+// printedItems is what work export prints of these items.
+func printedItems(t *testing.T, work []actors.WorkStatus) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, printWork(&b, work))
+	return b.Bytes()
+}
+
+func TestAnExportIsReadAsTheSameItems(t *testing.T) {
+	var work []actors.WorkStatus
+	for i, payload := range []string{"", "text", "with\ttabs", "two\nlines", "\x00\xff", "{}",
+		"\u202e", "\ufeff", `"\ud800"`, strings.Repeat("x", 100_000)} {
+		work = append(work, actors.WorkStatus{ID: fmt.Sprintf("#w%d\u202e", i),
+			Weight: uint64(i + 1), Payload: []byte(payload)})
+	}
+	text := printedItems(t, work)
+	if i := bytes.IndexFunc(text, func(r rune) bool { return r != '\n' && r < ' ' }); i >= 0 ||
+		bytes.ContainsRune(text, '\u202e') {
+		t.Errorf("a terminal obeys it: %q", text)
+	}
+	items, err := parseItems("export", text)
+	must(t, err)
+	if !slices.EqualFunc(items, work, func(i actors.WorkInput, w actors.WorkStatus) bool {
+		return i.ID == w.ID && i.Weight == w.Weight && bytes.Equal(i.Payload, w.Payload)
+	}) {
+		t.Errorf("%d items came back as %d: %.300q", len(work), len(items), text)
+	}
+}
+
+func TestAFileOfItemsIsReadAsItsLinesSay(t *testing.T) {
+	items, err := parseItems("f", []byte("\ufeff# comment\r\n\na\r\nb\tof b\twith tabs \n"+
+		`{"id": "c", "weight": 7, "payload": "of c"}`+"\n"+`{"id":"d","payload_base64":"AP8="}`))
+	must(t, err)
+	want := []actors.WorkInput{{ID: "a"}, {ID: "b", Payload: []byte("of b\twith tabs ")},
+		{ID: "c", Weight: 7, Payload: []byte("of c")}, {ID: "d", Payload: []byte{0, 255}}}
+	if !slices.EqualFunc(items, want, func(x, y actors.WorkInput) bool {
+		return x.ID == y.ID && x.Weight == y.Weight && bytes.Equal(x.Payload, y.Payload)
+	}) {
+		t.Errorf("%+v", items)
+	}
+	for text, says := range map[string]string{
+		"id\tweight\tpayload\na\t1\tx\n":       "f:1: this is no item",
+		"#columns: id weight payload\na\t1\tx": "f:1: this is no item",
+		"[\n":                                  "f:1: this is no item",
+		`{"id": "a", "wieght": 2}`:             `f:1: json: unknown field "wieght"`,
+		`{"id": "a", "weight": -2}`:            "f:1: json: cannot unmarshal",
+		"a\n\nb\na\n":                          `f:4: item "a" came on line 1 already`,
+		"x/y":                                  `f:1: item id "x/y"`,
+		"{}":                                   "f:1: ",
+	} {
+		if _, err := parseItems("f", []byte(text)); !errors.Is(err, errUsage) ||
+			!strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%q: %v, want %s", text, err, says)
+		}
+	}
+}
+
+func TestASyncThatRemovesMostOfTheWorkloadAsksForForce(t *testing.T) {
+	for _, c := range []struct {
+		same, add, remove int
+		asks              bool
+	}{{10, 0, 10, false}, {9, 0, 10, false}, {10, 0, 11, true}, {11, 0, 11, false},
+		{0, 1, 10, false}, {0, 0, 1, true}, {0, 1, 11, true}, {0, 0, 0, false}} {
+		d := difference{Same: c.same, Add: make([]string, c.add), Remove: make([]string, c.remove)}
+		if err := d.tooMuch(); (err != nil) != c.asks {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// FuzzImport: a file is refused as a whole, naming a line, or gives items that can all be written,
+// each id once.
+func FuzzImport(f *testing.F) {
+	for _, s := range []string{"", "a\n", "a\tpayload\nb\n", "\ufeffa\r\nb\r\n",
+		"# comment\n\n  \n", "a\na\n", "a/b\n", "\t\n", " a\n", "a\t\x00\xff\n", "\xff\n", "..\n",
+		"a\tb\tc", "%2e%2e\n", `{"id":"a","weight":2}`, `{"id":"a","payload_base64":"/w=="}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		items, err := parseItems("file", text)
+		if err != nil {
+			if !errors.Is(err, errUsage) || !strings.HasPrefix(err.Error(), "file:") ||
+				items != nil {
+				t.Errorf("%d items and %q: want bad usage that names the line", len(items), err)
+			}
+			return
+		}
+		seen := map[string]bool{}
+		for _, w := range items {
+			if err := w.Check(); err != nil || seen[w.ID] {
+				t.Errorf("item %q: seen before %v, %v", w.ID, seen[w.ID], err)
+			}
+			seen[w.ID] = true
+		}
+	})
+}

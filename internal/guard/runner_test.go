@@ -1,0 +1,184 @@
+//go:build linux
+
+package guard
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/internal/testkit"
+)
+
+// In the package: from outside these are races that few runs would see.
+
+// told is a runner with a lease that lasts, and what it says.
+func told(t *testing.T) (r *runner, said chan event) {
+	t.Helper()
+	said = make(chan event, 1000)
+	r = newRunner(nil, func(e event) { said <- e })
+	l := makeLease(time.Now().Add(time.Hour), time.Second)
+	l.Seq, l.Epoch = 1, 1
+	r.take(l)
+	return r, said
+}
+
+func shell(id uint64, command string, under *lease) start {
+	return start{ID: id, Argv: []string{"/bin/sh", "-c", command}, StopTimeout: time.Hour,
+		Lease: *under}
+}
+
+// One as busy as that: no starter takes anything.
+func TestNoStartDelaysALeaseAStopOrAnAnswer(t *testing.T) {
+	r, said := told(t)
+	controls, starts := make(chan control), make(chan start)
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.loop(controls, starts) }()
+	given, last := cap(r.work), uint64(cap(r.work)+mostQueued)
+	held := *r.lease
+	for id := range last {
+		starts <- shell(id+1, "true", &held)
+	}
+	controls <- control{Kind: ctlLease, Lease: held}
+	if e := <-said; e.Kind != evLease {
+		t.Errorf("to a lease it said %+v", e)
+	}
+	// A start that is stopped before it is read, and one that waits.
+	controls <- control{Kind: ctlStop, ID: last + 1}
+	controls <- control{Kind: ctlStop, ID: last}
+	next := held
+	next.Seq, next.Gone = 2, true
+	controls <- control{Kind: ctlLease, Lease: next}
+	<-said
+	starts <- shell(last+1, "true", &held)
+	for range last - uint64(given) + 1 {
+		e := <-said
+		if wantStop := e.ID >= last; e.Reason != NotStarted || e.NoLease == wantStop {
+			t.Errorf("without a lease: %+v", e)
+		}
+	}
+	for range given {
+		l := <-r.work
+		l.err = ErrNotUp
+		r.started <- l
+		if e := <-said; e.Reason != NotStarted {
+			t.Errorf("not started: %+v", e)
+		}
+	}
+	close(controls)
+	<-ended
+	if len(r.waiting) > 0 {
+		t.Errorf("controls wait for what has ended: %v", r.waiting)
+	}
+}
+
+// The two pipes have no order between them.
+func TestTheNewestLeaseCountsWhicheverPipeBringsIt(t *testing.T) {
+	r, _ := told(t)
+	of := func(seq, epoch uint64, left time.Duration, gone bool) lease {
+		l := makeLease(time.Now().Add(left), 0)
+		l.Seq, l.Epoch, l.Gone = seq, epoch, gone
+		return l
+	}
+	first := &run{lease: r.lease}
+	r.runs[1] = first
+	r.take(of(3, 1, 2*time.Hour, false))
+	r.take(of(2, 1, time.Minute, true)) // late
+	if !first.lease.held() || first.lease.left() < time.Hour {
+		t.Errorf("an old lease came after a new one: %+v", first.lease)
+	}
+	r.take(of(6, 2, time.Hour, false)) // with a start
+	r.take(of(5, 1, time.Minute, true))
+	r.take(of(4, 1, 3*time.Hour, false))
+	if first.lease.held() || first.lease.left() > time.Minute || !r.lease.held() ||
+		r.lease.Epoch != 2 {
+		t.Errorf("of the former epoch %+v, and now %+v", first.lease, r.lease)
+	}
+}
+
+func TestACommandThatEndsBeforeItsStarterSaysSoHasItsOwnEnd(t *testing.T) {
+	r, said := told(t)
+	l := &launch{start: shell(1, "exit 3", r.lease), under: r.lease, given: 2}
+	r.early[0] = early{}
+	r.starting, r.given = 1, 2
+	if l.err = r.launch(l); l.err != nil {
+		t.Fatal(l.err)
+	}
+	testkit.Eventually(t, "it is reaped", func() bool { r.reap(); return len(r.early) == 2 })
+	r.begin(l)
+	testkit.Eventually(t, "its end", func() bool { r.settle(); return len(said) == 2 })
+	<-said
+	if e := <-said; e.Kind != evExited || e.Code != 3 || e.Reason != Ended {
+		t.Errorf("%+v, want code 3", e)
+	}
+	// The number of an earlier one's end is not its own.
+	l.given, r.starting, r.early = 3, 1, map[int]early{l.pid: {given: 2}}
+	r.begin(l)
+	if r.runs[1].leaderGone {
+		t.Error("an older process's end was taken for it")
+	}
+}
+
+// A guard process that stood still finds both at once: that the command has ended, and that it is
+// to stop.
+func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
+	r, said := told(t)
+	l := &launch{start: shell(1, "exit 3", r.lease), under: r.lease}
+	r.starting = 1
+	if l.err = r.launch(l); l.err != nil {
+		t.Fatal(l.err)
+	}
+	r.highest = 1
+	r.begin(l)
+	<-said
+	testkit.Eventually(t, "it waits to be reaped", func() bool {
+		out, _ := exec.Command("grep", "^State", fmt.Sprintf("/proc/%d/status", l.pid)).Output()
+		return len(out) > 7 && out[7] == 'Z'
+	})
+	r.do(control{Kind: ctlStop, ID: 1})
+	testkit.Eventually(t, "its end", func() bool { r.settle(); return len(said) > 0 })
+	if e := <-said; e.Reason != Ended || e.Code != 3 {
+		t.Errorf("%+v, want code 3, ended", e)
+	}
+}
+
+// Many programs take a second SIGTERM for an order to end at once.
+func TestACommandIsAskedToEndOnce(t *testing.T) {
+	other := exec.Command("sleep", "1000")
+	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	for name, group := range map[string]int{"in its group": 0, "left": other.Process.Pid} {
+		cmd := exec.Command("sleep", "1000")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := told(t)
+		var terms []int
+		r.send = func(pid int, sig syscall.Signal) error {
+			if sig == syscall.SIGTERM {
+				terms = append(terms, pid)
+			}
+			return syscall.Kill(pid, sig)
+		}
+		run := &run{id: 1, pgid: cmd.Process.Pid, timeout: time.Hour, lease: r.lease}
+		r.runs[run.id] = run
+		r.stop(run, Stopped)
+		r.stop(run, LeaseEnded) // one end is enough
+		r.enforce()
+		_ = cmd.Wait()
+		want := []int{-run.pgid}
+		if group != 0 {
+			want = append(want, run.pgid)
+		}
+		if !slices.Equal(terms, want) {
+			t.Errorf("%s: SIGTERM to %v, want %v", name, terms, want)
+		}
+	}
+}
