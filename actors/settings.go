@@ -267,6 +267,14 @@ var ErrConfig = routing.ErrConfig
 // member's id; the text names it.
 var ErrIDTaken = member.ErrIDTaken
 
+// ErrUnfit is returned by [Coordinator.Run] when the token lacks rights that a member needs, and has
+// lacked them for 30 s; the text names the rules.
+var ErrUnfit = member.ErrUnfit
+
+// ErrProtocol is returned by [Coordinator.Run] when a registered member speaks a later version of
+// the protocol.
+var ErrProtocol = protocol.ErrProtocol
+
 // ErrStarted is returned by [Coordinator.Run] when it was called before.
 var ErrStarted = routing.ErrStarted
 

@@ -11,18 +11,17 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// Prometheus panics over a label that is no UTF-8, in a goroutine of its own. What a host calls its
-// version, and its actors, may be one.
+// Prometheus panics over a label that is no UTF-8, in a goroutine of its own, and fails a scrape with
+// two series of the same labels. A host's version and the names of its actors may be such.
 func TestAScrapeOfNamesThatAreNoUTF8DoesNotEndTheProcess(t *testing.T) {
 	bubble(t, func(w *world) {
 		m := metrics.New()
 		member := w.Start("a", work, func(c *actors.Config) {
 			c.Observer, c.Version = m, "v1.\xff2"
 		})
-		host, err := supervisor.New("host", supervisor.Tree{Children: []supervisor.Child{{
-			Name: "caf\xe9",
-			Run:  func(ctx context.Context) error { <-ctx.Done(); return nil },
-		}}})
+		wait := func(ctx context.Context) error { <-ctx.Done(); return nil }
+		host, err := supervisor.New("host", supervisor.Tree{Children: []supervisor.Child{
+			{Name: "caf\xe9", Run: wait}, {Name: "caf\xe8", Run: wait}}})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -30,7 +29,7 @@ func TestAScrapeOfNamesThatAreNoUTF8DoesNotEndTheProcess(t *testing.T) {
 			Process: func() *supervisor.Supervisor { return host }}))
 		w.want(1, "coordd_build_info", "version=v1.\uFFFD2")
 		if _, n := w.sum("coordd_actor_restarts_total", "actor=caf\uFFFD"); n != 1 {
-			w.Errorf("%d series of the host's actor", n)
+			w.Errorf("%d series of the host's actors", n)
 		}
 	})
 }
@@ -50,24 +49,4 @@ func TestAScrapeOfAHostThatPanicsFailsAndDoesNotEndTheProcess(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Two actors whose names differ in such bytes alone are one series: two of the same labels would
-// fail the whole scrape.
-func TestActorsThatAreShownAlikeAreCountedTogether(t *testing.T) {
-	bubble(t, func(w *world) {
-		m := metrics.New()
-		member := w.Start("a", work, func(c *actors.Config) { c.Observer = m })
-		wait := func(ctx context.Context) error { <-ctx.Done(); return nil }
-		host, err := supervisor.New("host", supervisor.Tree{Children: []supervisor.Child{
-			{Name: "caf\xe9", Run: wait}, {Name: "caf\xe8", Run: wait}}})
-		if err != nil {
-			w.Fatal(err)
-		}
-		w.registry.MustRegister(m.Collector(member.Coordinator(), metrics.Options{
-			Process: func() *supervisor.Supervisor { return host }}))
-		if _, err := w.registry.Gather(); err != nil {
-			w.Error(err)
-		}
-	})
 }

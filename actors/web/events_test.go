@@ -13,14 +13,12 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
-	"github.com/hashicorp/consul/api"
 )
 
 // piped is the answer to a client that reads it as it comes.
@@ -167,28 +165,6 @@ func TestWhoWasCutOffFromTheEventsMissesNoneOfThem(t *testing.T) {
 	}
 }
 
-// Nobody's clock needs to show the same time as the leader's.
-func TestWhatALeaderWhoseClockIsBehindDoesIsToldToWhoFollows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cluster, h := alone(t)
-		l := listen(t, h, "/v1/events?follow&since=1m")
-		time.Sleep(time.Second)
-		before, _ := l.seen()
-		record := fmt.Sprintf(`{"at":%d,"by":"n2","epoch":9,"e":[{"do":"granted","i":["a"]}]}`,
-			time.Now().Add(-time.Hour).UnixMilli())
-		if _, err := cluster.Client().KV().Put(&api.KVPair{
-			Key: "service/" + actorstest.Service + "/events/200", Value: []byte(record)},
-			nil); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		if events, _ := l.seen(); len(events) != len(before)+1 {
-			t.Errorf("an item is granted now, and it heard %v", events[len(before):])
-		}
-		l.end()
-	})
-}
-
 func TestAStreamOfEventsEndsWhenItsHostStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := actorstest.New(t)
@@ -328,22 +304,6 @@ func TestTheItemsComeInPagesThatLinkToTheNext(t *testing.T) {
 			t.Errorf("%d pages, without %v", pages, want)
 		}
 	})
-}
-
-// pieces is a client that takes everything at once.
-type pieces struct {
-	header http.Header
-	most   atomic.Int64 // of one piece
-	all    atomic.Int64
-}
-
-func (p *pieces) Header() http.Header { return p.header }
-func (p *pieces) WriteHeader(int)     {}
-func (p *pieces) Flush()              {}
-func (p *pieces) Write(b []byte) (int, error) {
-	p.most.Store(max(p.most.Load(), int64(len(b))))
-	p.all.Add(int64(len(b)))
-	return len(b), nil
 }
 
 // What reads the log for all followers runs in nobody's request, where net/http would catch a

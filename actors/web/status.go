@@ -128,20 +128,13 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, v *view, body encode
 		case s.large <- struct{}{}:
 			defer func() { <-s.large }()
 		default:
-			s.refuseFull(w)
+			w.Header().Set("Retry-After", "1")
+			refuse(w, http.StatusServiceUnavailable, fmt.Errorf(
+				"%d clients are reading this, which is the limit: ask again soon", largeDocuments))
 			return
 		}
 	}
 	v.serve(w, r, body)
-}
-
-// full tells whether all places are taken for those who read a large document.
-func (s *site) full() bool { return len(s.large) == cap(s.large) }
-
-func (s *site) refuseFull(w http.ResponseWriter) {
-	w.Header().Set("Retry-After", "1")
-	refuse(w, http.StatusServiceUnavailable, fmt.Errorf(
-		"%d clients are reading this, which is the limit: ask again soon", largeDocuments))
 }
 
 // serve sends a body of v, or why there is none.

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/coordd/coordd/actors"
 )
@@ -59,46 +57,4 @@ func TestAnswersAreMadeInTurns(t *testing.T) {
 			t.Errorf("%d answers came", n)
 		}
 	})
-}
-
-// An answer that there is no place for is not made: it would be held in memory for nothing.
-func TestItemsThatThereIsNoPlaceForAreNotMade(t *testing.T) {
-	s := showing(newThousands())
-	for range largeDocuments {
-		s.large <- struct{}{}
-	}
-	made := testing.AllocsPerRun(10, func() {
-		if w := ask(s, "/v1/items?limit=10000"); w.Code != http.StatusServiceUnavailable ||
-			w.Header().Get("Retry-After") == "" {
-			t.Errorf("%d %.100s", w.Code, w.Body)
-		}
-	})
-	if made > 2000 {
-		t.Errorf("a refusal takes %v allocations", made)
-	}
-	if w := ask(s, "/v1/items?limit=10"); w.Code != http.StatusOK {
-		t.Errorf("a few items: %d %s", w.Code, w.Body)
-	}
-}
-
-// One request's head has room for 21,000 names: its turn would last for seconds.
-func TestAFilterOfManyValuesCostsLittleMoreThanOfOne(t *testing.T) {
-	s := showing(newThousands())
-	quickest := func(path string) time.Duration {
-		least := time.Hour
-		for range 3 {
-			begin := time.Now()
-			if w := ask(s, path); w.Code != http.StatusOK {
-				t.Fatalf("%d %.100s", w.Code, w.Body)
-			}
-			least = min(least, time.Since(begin))
-		}
-		return least
-	}
-	for one, more := range map[string]string{"/v1/items?member=xx": strings.Repeat(",yy", 21_000),
-		"/v1/items?id=xx": strings.Repeat("&id=yy", 9000)} {
-		if a, b := quickest(one), quickest(one+more); b > 100*a {
-			t.Errorf("%s takes %v, and with many more values %v", one, a, b)
-		}
-	}
 }

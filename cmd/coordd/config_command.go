@@ -244,7 +244,6 @@ the size of their value. With --json it prints the values as well.`,
 }
 
 func (a *app) configWatch() *cobra.Command {
-	l := logFlags{level: "warn"}
 	return a.configure(&cobra.Command{
 		Use:   "watch [KEY|PREFIX/]",
 		Short: "Follow a key, or the keys below a prefix",
@@ -253,7 +252,7 @@ each key, with its index, or with "deleted":true. A name that ends in a slash is
 a name it is everything. Of several changes in quick succession only the last may be seen.`,
 		Example: `  coordd config watch limits/rate
   coordd config watch limits/`,
-	}, 0, 1, "one key or prefix at the most", l.register,
+	}, 0, 1, "one key or prefix at the most", nil,
 		func(ctx context.Context, s *serviceFlags, args []string) error {
 			name := strings.Join(args, "")
 			exact := name != "" && !strings.HasSuffix(name, "/")
@@ -262,7 +261,7 @@ a name it is everything. Of several changes in quick succession only the last ma
 					return err
 				}
 			}
-			log, err := a.logger(&l)
+			log, err := a.logger(&logFlags{format: "text", level: "warn"})
 			if err != nil {
 				return err
 			}

@@ -306,9 +306,6 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	if err := cfg.Validate(); err != nil {
 		return usage("%v", err)
 	}
-	if _, err := secrets(os.Environ(), o.passEnv); err != nil {
-		return err
-	}
 	conn, where, err := o.connect(a)
 	if err != nil {
 		return err

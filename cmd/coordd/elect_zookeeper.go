@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
@@ -74,13 +73,9 @@ func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 	}
 	cfg.TLS = &tls.Config{}
 	if z.CA != "" {
-		text, err := os.ReadFile(z.CA)
-		if err != nil {
-			return fmt.Errorf("--zookeeper-ca-file: %w", err)
-		}
-		cfg.TLS.RootCAs = x509.NewCertPool()
-		if !cfg.TLS.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("--zookeeper-ca-file %s holds no certificate in PEM", z.CA)
+		var err error
+		if cfg.TLS.RootCAs, err = readPool("zookeeper-ca-file", z.CA); err != nil {
+			return err
 		}
 	}
 	if z.Cert != "" {

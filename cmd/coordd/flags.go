@@ -130,11 +130,15 @@ func plainValues(root *cobra.Command) {
 // comes from a script whose variable is empty: it would mean another thing than the user wants.
 var mayBeEmpty = []string{"http", "payload"}
 
+func isEmpty(f *pflag.Flag) bool {
+	value := f.Value.String()
+	return (value == "" || value == "[]") && !slices.Contains(mayBeEmpty, f.Name)
+}
+
 // checkEmpty refuses text flags that are given and empty.
 func checkEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
-		if value := f.Value.String(); (value == "" || value == "[]") &&
-			!slices.Contains(mayBeEmpty, f.Name) {
+		if isEmpty(f) {
 			err = usage("--%s is empty: give a value, or leave it out", f.Name)
 		}
 	})

@@ -21,11 +21,7 @@ func newGuard(cfg guard.Config, passEnv []string, log *slog.Logger) (*guard.Guar
 	if err := guard.CheckHost(); err != nil {
 		return nil, err
 	}
-	hidden, err := secrets(os.Environ(), passEnv)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Logger, cfg.HideEnv, cfg.Up = log, hidden, supervisor.Ready
+	cfg.Logger, cfg.HideEnv, cfg.Up = log, secrets(os.Environ(), passEnv), supervisor.Ready
 	g := guard.New(cfg)
 	// The time is for a process that cannot be killed just now.
 	kill := func() { g.Kill(2 * time.Second) }

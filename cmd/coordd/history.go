@@ -17,10 +17,9 @@ import (
 
 // historyFile records what one member does, for verify. A nil one records nothing.
 type historyFile struct {
-	file  *os.File
-	lines *history.Queued // nobody waits for the file
-	rec   *history.Recorder
-	proc  string
+	file *os.File
+	rec  *history.Recorder
+	proc string
 
 	mu     sync.Mutex
 	paused pauseDetector
@@ -40,10 +39,7 @@ func openHistory(name string) (*historyFile, error) {
 		f.Close()
 		return nil, fmt.Errorf("--history: %w", err)
 	}
-	h := &historyFile{file: f}
-	h.lines = history.NewQueued(f, func() string { return h.proc })
-	h.rec = history.NewRecorder(h.lines)
-	return h, nil
+	return &historyFile{file: f, rec: history.NewQueued(f)}, nil
 }
 
 func (h *historyFile) record(e history.Event) {
@@ -172,13 +168,9 @@ func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *sl
 			h.record(history.Event{Verb: history.Alive})
 			if err := h.rec.Err(); err != nil && !told {
 				told = true
-				then, do := "nothing more is written to it, and the work goes on",
-					"make room, and start this member anew"
-				if errors.Is(err, history.ErrLost) {
-					then, do = "it goes on once it is read, and says what is missing",
-						"read it, or give a file on a faster disk"
-				}
-				log.Error("history-broken-off", "err", err, "then", then, "do", do)
+				log.Error("history-broken-off", "err", err, "then",
+					"nothing more is written to it, and the work goes on", "do",
+					"make room, or give a file on a faster disk, and start this member anew")
 			}
 		}
 	}
@@ -204,9 +196,10 @@ func (h *historyFile) close() error {
 		return nil
 	}
 	h.record(history.Event{Verb: history.End})
+	flushed := h.rec.Flush(flushLimit)
 	err := h.rec.Err()
-	if !h.lines.Flush(flushLimit) && err == nil {
-		err = fmt.Errorf("%w: it takes nothing", history.ErrLost)
+	if !flushed && err == nil {
+		err = history.ErrLost
 	}
 	if err = errors.Join(err, h.file.Close()); err != nil {
 		return fmt.Errorf("--history: %w: not all is in it", err)

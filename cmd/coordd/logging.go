@@ -42,12 +42,9 @@ func (l *logFlags) setLevel(text string) error {
 }
 
 func (l *logFlags) register(f *pflag.FlagSet) {
-	if l.level == "" {
-		l.level = "info"
-	}
 	f.StringVar(&l.format, "log-format", "text",
 		"The `form` of the log on standard error: text or json.")
-	f.StringVar(&l.level, "log-level", l.level,
+	f.StringVar(&l.level, "log-level", "info",
 		"The least `level` that is logged: debug, info, warn or error.")
 }
 

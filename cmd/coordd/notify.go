@@ -71,10 +71,9 @@ type notifier struct {
 	changed   messages.Reader[messages.Membership] // something to look at sooner
 	stop      time.Duration                        // the longest that a clean stop takes
 
-	begin, fed time.Time
-	ready      bool
-	line       string
-	failed     atomic.Bool // the last message was not taken
+	begin  time.Time
+	ready  bool
+	failed atomic.Bool // the last message was not taken
 }
 
 // conditionOf reads a member's condition.
@@ -120,28 +119,19 @@ func (n *notifier) child() supervisor.Child {
 	}}
 }
 
-// look sends what is due at now, in one message.
+// look sends how the member does at now, in one message.
 func (n *notifier) look(now time.Time) {
 	c := n.condition()
-	var lines []string
-	if !n.ready && (c.registered(now) || now.Sub(n.begin) >= readyWithin) {
-		lines = append(lines, sdnotify.Ready)
-	}
-	line := c.line(now)
-	if line != n.line {
-		lines = append(lines, sdnotify.Status(line))
-	}
-	feeds := n.to.Watchdog() > 0 && c.alive(now) && now.Sub(n.fed) >= n.to.Watchdog()/4
-	if feeds {
+	lines := []string{sdnotify.Status(c.line(now))}
+	if c.alive(now) {
 		lines = append(lines, sdnotify.Watchdog)
 	}
-	if !n.send(lines...) {
-		return // the next look sends it again
+	due := !n.ready && (c.registered(now) || now.Sub(n.begin) >= readyWithin)
+	if due {
+		lines = append(lines, sdnotify.Ready)
 	}
-	n.ready = n.ready || len(lines) > 0 && lines[0] == sdnotify.Ready
-	n.line = line
-	if feeds {
-		n.fed = now
+	if n.send(lines...) && due {
+		n.ready = true
 	}
 }
 

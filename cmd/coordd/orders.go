@@ -314,15 +314,8 @@ func (a *app) undrainCommand() *cobra.Command {
 		Long:    `The member may have items again after "coordd drain".`,
 		Example: "  coordd undrain n2",
 	}, aMember, nil, func(ctx context.Context, q query) (given, error) {
-		g := given{Member: q.args[0], said: "Undrained: " + q.args[0] + " may have items again."}
-		drained, err := q.IsDrained(ctx, q.args[0])
-		if err != nil {
-			return g, err
-		}
-		if !drained {
-			g.note("It was not drained.")
-		}
-		return g, q.Undrain(ctx, q.args[0])
+		return given{Member: q.args[0], said: "Undrained: " + q.args[0] + " may have items again."},
+			q.Undrain(ctx, q.args[0])
 	})
 }
 
@@ -399,12 +392,8 @@ func unfit(status actors.Status, member string) string {
 	switch {
 	case m == nil:
 		return "no member of that id is registered"
-	case m.Drained:
-		return "that member is drained"
-	case m.Idle:
-		return "that member runs no items"
 	case !takesWork(*m):
-		return "that member is " + m.Status
+		return "that member takes no items"
 	}
 	return ""
 }

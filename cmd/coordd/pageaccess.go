@@ -61,16 +61,23 @@ func (a *accessFlags) open(log *slog.Logger) (access, error) {
 	if a.clientCAFile == "" {
 		return to, nil
 	}
-	text, err := os.ReadFile(a.clientCAFile)
+	to.tls.ClientAuth = tls.RequireAndVerifyClientCert
+	var err error
+	to.tls.ClientCAs, err = readPool("http-client-ca-file", a.clientCAFile)
+	return to, err
+}
+
+// readPool reads the certificates of authorities.
+func readPool(flag, file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return access{}, fmt.Errorf("--http-client-ca-file: %w", err)
+		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
-	to.tls.ClientAuth, to.tls.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-	if !to.tls.ClientCAs.AppendCertsFromPEM(text) {
-		return access{}, fmt.Errorf("--http-client-ca-file %s holds no certificate in PEM",
-			a.clientCAFile)
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--%s %s holds no certificate in PEM", flag, file)
 	}
-	return to, nil
+	return pool, nil
 }
 
 // readToken reads a file with one token. What is not one may be any secret, and is not shown.

@@ -99,7 +99,7 @@ without Consul, run "coordd dev".`,
   coordd run --id $(hostname) --exec './worker.sh'
   coordd work add device-1 device-2
   coordd status`,
-		Version:       built().String() + "\n",
+		Version:       versionLine() + "\n",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -127,7 +127,6 @@ without Consul, run "coordd dev".`,
 	root.Flags().Bool("version", false, "Print what \"coordd version\" prints.")
 	a.configFlag(root.PersistentFlags())
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetHelpCommand(helpCommand())
 	add := func(id, title string, cmds ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: id, Title: title})
 		for _, c := range cmds {
@@ -142,16 +141,10 @@ without Consul, run "coordd dev".`,
 		a.undrainCommand(), a.pinCommand(), a.unpinCommand(), a.restartCommand(),
 		a.freezeCommand(), a.thawCommand(), a.overrideCommand())
 	add("other", "Other:", a.versionCommand(), settingsTopic())
+	root.SetHelpCommandGroupID("other")
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.InitDefaultCompletionCmd() // it keeps what is standard output now
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" { // cobra's own shows its help for any word
-			c.Args = nil
-			group(c)
-		}
-	}
 	plainValues(root)
 	return root
 }
@@ -174,25 +167,6 @@ Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line 
 coordd elect ends with the exit code of its command.`,
 		Args: noCommandLike,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-}
-
-// helpCommand is cobra's own, but that a command that does not exist is a wrong command line.
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "help [COMMAND]",
-		Short:   "Help about any command",
-		Long:    "Prints what \"coordd COMMAND --help\" prints.",
-		Example: "  coordd help work add",
-		GroupID: "other",
-		RunE: func(c *cobra.Command, args []string) error {
-			cmd, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return noSuchCommand(cmd, append(rest, args...)[0])
-			}
-			cmd.InitDefaultHelpFlag()
-			return cmd.Help()
-		},
 	}
 }
 

@@ -80,9 +80,6 @@ func (o *routeFlags) check(published string) error {
 			return err
 		}
 	}
-	if err := checkHosts("route-host", o.routeHosts); err != nil {
-		return err
-	}
 	return checkListen("route", o.route)
 }
 

@@ -190,9 +190,6 @@ func (p *process) prepare() error {
 	if err := p.cfg.Validate(); err != nil {
 		return err
 	}
-	if _, err := secrets(os.Environ(), p.o.passEnv); err != nil {
-		return err
-	}
 	if p.page, err = openPage(p.o.http, p.o.httpHosts...); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,9 +20,6 @@ var harmless = []string{
 // lie there in the clear, such as the token of --http.
 const credentials = "CREDENTIALS_DIRECTORY"
 
-// variableName is what a shell takes for the name of a variable: no pattern is one.
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // secretFlags names the flag that lets variables through to commands.
 func secretFlags(f *pflag.FlagSet, pass *[]string) {
 	f.StringSliceVar(pass, "pass-env", nil,
@@ -32,25 +28,16 @@ func secretFlags(f *pflag.FlagSet, pass *[]string) {
 			"passwords nor the path of a key, nor systemd's "+credentials+".")
 }
 
-// secrets lists the variables of an environment that commands do not get: the command may be
-// anybody's, and what opens Consul opens it for all items. Pass lists those that they get all the
-// same.
-func secrets(environ, pass []string) ([]string, error) {
-	for _, name := range pass {
-		if !variableName.MatchString(name) {
-			return nil, usage(
-				"--pass-env %q: give names of variables, such as CONSUL_HTTP_TOKEN, one by one",
-				name)
-		}
-	}
-	var names []string
+// secrets lists the variables of an environment that commands do not get: a command may be of any
+// user, and what opens Consul opens it for all items. Pass lists those that they get all the same.
+func secrets(environ, pass []string) (names []string) {
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
 		if secret(name, value) && !slices.Contains(pass, name) {
 			names = append(names, name)
 		}
 	}
-	return names, nil
+	return names
 }
 
 // secret goes by the name; an address is one when it holds a password.

@@ -126,8 +126,7 @@ func (s fileSettings) set(flags *pflag.FlagSet) (names []string, err error) {
 		default:
 			err = fmt.Errorf("give one value, such as text, a number or a time")
 		}
-		if err == nil && (f.Value.String() == "" || f.Value.String() == "[]") &&
-			!slices.Contains(mayBeEmpty, name) {
+		if err == nil && isEmpty(f) {
 			err = fmt.Errorf("give a value, or leave it out")
 		}
 		if err != nil {
@@ -138,35 +137,23 @@ func (s fileSettings) set(flags *pflag.FlagSet) (names []string, err error) {
 	return names, nil
 }
 
-// unknownVariables says which COORDD_ variables are no setting of any command. What is passed on to
-// commands has its meaning there.
+// unknownVariables says which COORDD_ variables are no setting of any command. A variable that is
+// passed on to commands has its meaning there.
 func unknownVariables(root *cobra.Command, environ, passed []string) (said []string) {
-	var known []string
-	for name := range settingNames(root) {
-		known = append(known, envName(name))
-	}
+	known := settingNames(root)
 	for _, kv := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(kv, "=")
-		if value == "" || !strings.HasPrefix(name, "COORDD_") || slices.Contains(known, name) ||
-			slices.Contains(forCommands, name) || slices.Contains(passed, name) ||
-			strings.HasPrefix(name, "COORDD_GUARD_") || strings.HasPrefix(name, "COORDD_TEST_") {
+		short, ours := strings.CutPrefix(name, "COORDD_")
+		short = strings.ToLower(strings.ReplaceAll(short, "_", "-"))
+		if value == "" || !ours || known[short] || slices.Contains(forCommands, name) ||
+			slices.Contains(passed, name) || strings.HasPrefix(short, "guard-") ||
+			strings.HasPrefix(short, "test-") {
 			continue
 		}
 		said = append(said, fmt.Sprintf("the environment variable %s is no setting%s", safe(name),
-			didYouMeanVariable(name, known)))
+			didYouMean("--", short, slices.Collect(maps.Keys(known)))))
 	}
 	return said
-}
-
-func didYouMeanVariable(name string, known []string) string {
-	short := func(name string) string {
-		return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "COORDD_"), "_", "-"))
-	}
-	names := make([]string, len(known))
-	for i, k := range known {
-		names[i] = short(k)
-	}
-	return didYouMean("", short(name), names)
 }
 
 // nameUnknown says which variables are unknown: in the log of a command that has one, and else on

@@ -25,8 +25,7 @@ the clocks of the hosts may be apart: overlaps up to it do not count.
 
 The rules: I1, one owner of an item at a time; I2, one leader, and tokens and epochs rise; I3, every
 item has an owner again in time; I4, nothing is lost. "not judged" names a rule that these files
-cannot tell of. "incomplete" names a member that could not write its history for a while. Neither
-is a breach. docs/guarantees.md says how members count that stood still or were cut off.
+cannot tell of: it is no breach. docs/guarantees.md says how members count that stood still or were cut off.
 
 Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be judged.`,
 		Example: `  coordd verify m1.history m2.history m3.history
@@ -60,7 +59,6 @@ Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be judged
 func judge(names []string, skew time.Duration) (history.Report, error) {
 	var all [][]history.Event
 	found := false
-	boots := map[string]string{} // process -> the file that tells of its beginning
 	for _, name := range names {
 		f, err := os.Open(name)
 		if err != nil {
@@ -70,18 +68,6 @@ func judge(names []string, skew time.Duration) (history.Report, error) {
 		f.Close()
 		if err != nil {
 			return history.Report{}, usage("%s: %v", name, err)
-		}
-		if line, by := history.SetBack(events); by > 0 {
-			return history.Report{}, usage("%s: the clock of its host was set back by %v before "+
-				"%s: cut the file there, and judge each part by itself", name, by, line)
-		}
-		for _, e := range events {
-			if before, twice := boots[e.Proc]; twice && e.Verb == history.Boot {
-				return history.Report{}, usage("%s tells of %s, and so does %s: give each history "+
-					"once", name, e.Proc, before)
-			} else if e.Verb == history.Boot {
-				boots[e.Proc] = name
-			}
 		}
 		all = append(all, events)
 		found = found || len(events) > 0

@@ -164,7 +164,7 @@ it names none. Items that are not in the file stay: "coordd work sync" removes t
   seq -f 'device-%g' 1000 | coordd work import -`,
 	}, nil, func(ctx context.Context, q query, items []actors.WorkInput) error {
 		a.nameNew(ctx, q)
-		if err := q.ImportWork(ctx, items, a.progress(len(items))); err != nil {
+		if err := q.ImportWork(ctx, items, nil); err != nil {
 			return err
 		}
 		n := len(items)
@@ -393,7 +393,7 @@ more than half of the workload and more than 10 items, needs --force.`,
 // sync carries a difference out: it adds first, so that most of the workload is never gone.
 func (a *app) sync(ctx context.Context, q query, d difference) error {
 	if len(d.write) > 0 {
-		if err := q.ImportWork(ctx, d.write, a.progress(len(d.write))); err != nil {
+		if err := q.ImportWork(ctx, d.write, nil); err != nil {
 			return err
 		}
 	}
@@ -405,17 +405,4 @@ func (a *app) sync(ctx context.Context, q query, d difference) error {
 		return err
 	}
 	return nil
-}
-
-// progress shows a line that grows, when there is much to write and a person to see it.
-func (a *app) progress(total int) func(done int) {
-	if !isTerminal(a.err) || total < 5_000 {
-		return nil
-	}
-	return func(done int) {
-		fmt.Fprintf(a.err, "\r%d of %d items", done, total)
-		if done == total {
-			fmt.Fprint(a.err, "\r\033[K")
-		}
-	}
 }

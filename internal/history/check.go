@@ -10,7 +10,6 @@ import (
 
 // Check judges a history. The events have to be in order: see [Merge].
 func Check(events []Event, o Options) Report {
-	events = moveLostLines(events)
 	c := &checker{
 		Options: o, events: events, report: newReport(len(events)),
 		procs: map[string]*process{}, items: map[string]*item{}, work: map[string]int{},
@@ -27,8 +26,7 @@ func Check(events []Event, o Options) Report {
 }
 
 func newReport(events int) Report {
-	return Report{Events: events, Settled: -1, Unjudged: []string{}, Lost: []Gap{},
-		Breaches: []Breach{}}
+	return Report{Events: events, Settled: -1, Unjudged: []string{}, Breaches: []Breach{}}
 }
 
 // checker goes through a history once and keeps what the rules need. A number named at is the place
@@ -64,19 +62,18 @@ type checker struct {
 
 // process is one run of a member.
 type process struct {
-	name         string
-	first        int
-	last         time.Time
-	lastAt       int
-	ended        bool
-	linesMissing bool      // some of its lines were not written
-	dead         bool      // it was killed; its commands may go on
-	died         time.Time // when its death or its end was first told
-	frozen       bool
-	frozenTimes  []window // when it was frozen
-	running      map[string]*span
-	leadAt       int    // at + 1; 0: it does not lead
-	epoch        uint64 // of its leadership; 0: that is from before Consul lost writes
+	name        string
+	first       int
+	last        time.Time
+	lastAt      int
+	ended       bool
+	dead        bool      // it was killed; its commands may go on
+	died        time.Time // when its death or its end was first told
+	frozen      bool
+	frozenTimes []window // when it was frozen
+	running     map[string]*span
+	leadAt      int    // at + 1; 0: it does not lead
+	epoch       uint64 // of its leadership; 0: that is from before Consul lost writes
 	// since when its lock may be gone while it leads; zero: it has the lock
 	lockLostAt   time.Time
 	lockLost     bool           // the lock was lost since it last said whether it leads
@@ -88,7 +85,7 @@ var withoutProcess = map[Verb]bool{Set: true, Del: true, Acked: true, Try: true,
 	Calm: true, Close: true}
 
 // aboutOthers are the verbs of lines that another process may write about this one.
-var aboutOthers = map[Verb]bool{Lost: true, Thaw: true, End: true, Dead: true, Freeze: true,
+var aboutOthers = map[Verb]bool{Thaw: true, End: true, Dead: true, Freeze: true,
 	Set: true,
 	Del: true, Early: true}
 
@@ -151,8 +148,6 @@ func (c *checker) apply(i int, e Event) {
 			p.frozenTimes[n-1].to = e.At
 		}
 		p.frozen = false
-	case Lost:
-		c.lost(i, e, p)
 	case Early:
 		p.noteLockLost(e.At)
 		p.lockLost = true

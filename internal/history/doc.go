@@ -48,11 +48,10 @@
 // promised. A line "restored" says so and names an amnesty: overlaps that begin within it are
 // counted apart, and tokens and epochs are compared only with those after it.
 //
-// Whoever writes a history does not wait for it: what a full pipe or a slow disk does not take is
-// dropped, and a line "lost" says of which process and for how long. Its history breaks off there
-// and goes on behind; [Report] names the gap, and nothing that is missing counts as a breach.
+// A process does not wait for its history. When a full pipe or a slow disk does not take a line, the
+// history breaks off there.
 //
 // Not proven: anything about clocks. Histories of several hosts are merged by their stamps;
-// Options.Skew says how far these may be apart. A history in which a clock was set back ([SetBack])
-// is not in the order in which things happened, and `coordd verify` refuses it.
+// Options.Skew says how far these may be apart. A history in which a clock was set back is not in
+// the order in which things happened.
 package history

@@ -34,8 +34,6 @@ const (
 	Thaw   Verb = "thaw"   // PROC: it goes on
 	// PROC: its session or its lock was taken away, or may have been, before the lease was over
 	Early Verb = "early"
-	// PROC DURATION: its lines of the duration before were not written, some or all
-	Lost Verb = "lost"
 	// PROC INDEX EPOCH KEY VALUE: Consul accepted a write; EPOCH 0: no leader's
 	Set   Verb = "set"
 	Del   Verb = "del"   // PROC INDEX EPOCH KEY: Consul accepted a delete
@@ -62,7 +60,7 @@ const (
 // fields says which fields of an Event a verb has, in order.
 var fields = map[Verb]string{
 	Boot: "p", Alive: "p", End: "p", Dead: "p", Start: "pit", Stop: "pit", Step: "pit", Lead: "pe",
-	Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p", Lost: "pd",
+	Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p",
 	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Ask: "pkv", Told: "pkv", Logged: "pkv",
 	Refused: "pkv", Saw: "pxkv", Restored: "pd", Calm: "pds", Close: "p",
 }
@@ -198,9 +196,6 @@ func ParseEvent(line string) (Event, error) {
 	return e, nil
 }
 
-// maxLine bounds a line: a value of Consul's largest size, escaped.
-const maxLine = 4 << 20
-
 // torn is the end of a line that was not written whole. No event has a # in it.
 const torn = "#torn"
 
@@ -227,7 +222,7 @@ func Read(r io.Reader) ([]Event, error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	var events []Event
 	for n := 1; ; n++ {
-		line, err := readLine(lines)
+		line, err := lines.ReadString('\n')
 		if errors.Is(err, io.EOF) {
 			return events, nil
 		}
@@ -243,20 +238,6 @@ func Read(r io.Reader) ([]Event, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		events = append(events, e)
-	}
-}
-
-// readLine reads a line with its end. It reads a line that is too long only as far as that shows.
-func readLine(lines *bufio.Reader) (string, error) {
-	var line []byte
-	for {
-		part, err := lines.ReadSlice('\n')
-		if line = append(line, part...); len(line) > maxLine {
-			return "", fmt.Errorf("%w: it is longer than %d bytes", ErrFormat, maxLine)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return string(line), err
-		}
 	}
 }
 

@@ -110,26 +110,6 @@ func TestALineThatWasCutOffIsInNobodysWay(t *testing.T) {
 	}
 }
 
-// stream is text without an end.
-type stream struct{ read int }
-
-func (s *stream) Read(b []byte) (int, error) {
-	if s.read > 64<<20 {
-		return 0, errors.New("it reads on and on")
-	}
-	for i := range b {
-		b[i] = 'x'
-	}
-	s.read += len(b)
-	return len(b), nil
-}
-
-func TestALineWithoutAnEndIsNotReadForEver(t *testing.T) {
-	if _, err := history.Read(&stream{}); !errors.Is(err, history.ErrFormat) {
-		t.Error(err)
-	}
-}
-
 func TestMergePutsHistoriesInOrder(t *testing.T) {
 	a, b := read(t, "1 boot a#1\n3 end a#1"), read(t, "0 boot b#1\n2 end b#1")
 	var got []string

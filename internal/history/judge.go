@@ -74,10 +74,6 @@ func (c *checker) judgeSettled(now time.Time) {
 		c.report.Unjudged = append(c.report.Unjudged, "I3: no line says what the workload is")
 		return
 	}
-	if len(c.report.Lost) > 0 {
-		c.report.Unjudged = append(c.report.Unjudged, "I3: lines are missing")
-		return
-	}
 	if why := c.unsettledReason(); why != "" {
 		item, _, _ := strings.Cut(why, " ")
 		at := c.calmAt - 1

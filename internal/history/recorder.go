@@ -2,7 +2,6 @@ package history
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -11,13 +10,15 @@ import (
 	"github.com/coordd/coordd/internal/asynclog"
 )
 
-// ErrLost is returned by [Recorder.Err] when lines were dropped.
-var ErrLost = errors.New("lines were not written in time")
+// ErrLost is returned by [Recorder.Err] when a line was not written in time. The history breaks off
+// before that line.
+var ErrLost = errors.New("a line was not written in time")
 
 // Recorder stamps events and records them in the order of the calls. It is safe for concurrent use.
 type Recorder struct {
 	mu     sync.Mutex
-	w      io.Writer // nil: events are kept in memory
+	w      io.Writer        // nil: events are kept in memory
+	queue  *asynclog.Writer // in front of w; nil: none
 	events []Event
 	err    error
 }
@@ -25,6 +26,22 @@ type Recorder struct {
 // NewRecorder returns a recorder that writes each event to w at once, with one Write for each line.
 // So lines of several writers do not mix in a file that is opened for appending.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
+
+// NewQueued returns a recorder to a file that may block: [Recorder.Add] never waits for it.
+func NewQueued(w io.Writer) *Recorder {
+	r := &Recorder{}
+	r.queue = asynclog.NewLargeWriter(writerFunc(func(p []byte) (int, error) {
+		n, err := w.Write(p)
+		r.fail(err)
+		return n, err
+	}), func(int, time.Time) string { return "# it breaks off here\n" })
+	r.w = r.queue
+	return r
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // NewMemory returns a recorder that keeps its events in memory.
 func NewMemory() *Recorder { return &Recorder{} }
@@ -44,80 +61,32 @@ func (r *Recorder) Add(e Event) {
 	if r.err == nil {
 		_, r.err = io.WriteString(r.w, e.String()+"\n")
 	}
+	if r.err == nil && r.queue != nil && r.queue.Dropped() > 0 {
+		r.err = ErrLost
+	}
 }
 
-// Err returns the error that ended the recording, [ErrLost] when lines were dropped, or nil.
+func (r *Recorder) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// Err returns the error that ended the recording, or nil.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if q, ok := r.w.(*Queued); ok && r.err == nil {
-		return q.Err()
-	}
 	return r.err
 }
+
+// Flush waits until all is written, for limit at the most, and reports whether it is.
+func (r *Recorder) Flush(limit time.Duration) bool { return r.queue == nil || r.queue.Flush(limit) }
 
 // Events returns what a recorder of [NewMemory] has kept.
 func (r *Recorder) Events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.events)
-}
-
-// Queued is a writer for a [Recorder] to a file that may block. Nobody waits for it. When it drops
-// lines it writes a line "lost" of proc. It keeps the file's first error and writes nothing after.
-type Queued struct {
-	*asynclog.Writer
-	out *firstErrorWriter
-}
-
-// NewQueued returns a writer to w. Proc is asked when lines were dropped.
-func NewQueued(w io.Writer, proc func() string) *Queued {
-	file := &firstErrorWriter{to: w}
-	return &Queued{asynclog.NewLargeWriter(file, func(_ int, since time.Time) string {
-		now := time.Now()
-		return Event{At: now, Verb: Lost, Proc: proc(), For: now.Sub(since)}.String() + "\n"
-	}), file}
-}
-
-// Write fails when the file has failed.
-func (q *Queued) Write(p []byte) (int, error) {
-	if err := q.out.failed(); err != nil {
-		return 0, err
-	}
-	return q.Writer.Write(p)
-}
-
-// Err returns what has kept lines from being written: the file's error, or ErrLost.
-func (q *Queued) Err() error {
-	if err := q.out.failed(); err != nil {
-		return err
-	}
-	if n := q.Dropped(); n > 0 {
-		return fmt.Errorf("%w: %d of them", ErrLost, n)
-	}
-	return nil
-}
-
-// firstErrorWriter writes until the first error and keeps it.
-type firstErrorWriter struct {
-	to  io.Writer
-	mu  sync.Mutex
-	err error
-}
-
-func (k *firstErrorWriter) failed() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.err
-}
-
-func (k *firstErrorWriter) Write(p []byte) (int, error) {
-	if err := k.failed(); err != nil {
-		return 0, err
-	}
-	n, err := k.to.Write(p)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.err = err
-	return n, err
 }

@@ -62,8 +62,6 @@ type Report struct {
 	Settled time.Duration `json:"-"`
 	// Unjudged are the rules that could not be judged for lack of lines, and why.
 	Unjudged []string `json:"not_judged"`
-	// Lost is what could not be written.
-	Lost     []Gap    `json:"incomplete"`
 	Breaches []Breach `json:"breaches"`
 }
 
@@ -83,9 +81,6 @@ func (r Report) String() string {
 	}
 	if r.Settled >= 0 {
 		fmt.Fprintf(&s, "; settled %v after the faults", r.Settled.Round(time.Millisecond))
-	}
-	for _, g := range r.Lost {
-		fmt.Fprintf(&s, "\n%v", g)
 	}
 	for _, u := range r.Unjudged {
 		fmt.Fprintf(&s, "\nnot judged: %s", u)

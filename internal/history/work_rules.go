@@ -62,9 +62,6 @@ func (c *checker) start(i int, e Event, p *process) {
 // stop ends work that was begun with the same token.
 func (c *checker) stop(i int, e Event, p *process) {
 	s := p.running[e.Item]
-	if s == nil && p.linesMissing {
-		return
-	}
 	if s == nil {
 		c.breach("I1", fmt.Sprintf("%s stops %s, which it had not started", e.Proc, e.Item), i, i)
 		return
@@ -138,9 +135,6 @@ func (c *checker) finishWork() {
 
 func (c *checker) judgeStray(i int) {
 	e := c.events[i]
-	if c.procs[e.Proc].linesMissing {
-		return
-	}
 	var before *span
 	for _, s := range c.item(e.Item).spans {
 		if s.proc.name != e.Proc || s.token != e.Token {

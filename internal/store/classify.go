@@ -39,15 +39,6 @@ func WithReturns(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, returnsKey{}, f)
 }
 
-type outcomesKey struct{}
-
-// WithOutcomes makes every call under the context that is sent tell f, when it has ended, how long
-// it took and whether an answer came: also one that refuses, or an error of the way there. Where
-// none came in time, the call's error is [ErrNoAnswer].
-func WithOutcomes(ctx context.Context, f func(took time.Duration, answered bool)) context.Context {
-	return context.WithValue(ctx, outcomesKey{}, f)
-}
-
 // do runs f under the call's own deadline and turns what it returns into an
 // error of this package.
 func (c call) do(ctx context.Context, f func(context.Context) error) error {
@@ -61,13 +52,9 @@ func (c call) do(ctx context.Context, f func(context.Context) error) error {
 	}
 	own, cancel := paced(ctx, c.timeout)
 	defer cancel()
-	began := time.Now()
 	err := f(own)
 	if err != nil {
 		err = c.classify(ctx, own, err)
-	}
-	if tell, ok := ctx.Value(outcomesKey{}).(func(time.Duration, bool)); ok {
-		tell(time.Since(began), !errors.Is(err, ErrNoAnswer))
 	}
 	return err
 }
@@ -186,26 +173,6 @@ func codeOfText(body string) int {
 		return http.StatusBadRequest
 	}
 	return 0
-}
-
-// takesNoWrites tells of the error of a transaction whether an agent or a proxy has refused it
-// because it comes as a write, by its text: the client hides the status. Access rules of Consul's
-// say something else. A wrong guess costs the reads that are made in place of it.
-func takesNoWrites(err error) bool {
-	if err == nil {
-		return false
-	}
-	body, refused := strings.CutPrefix(err.Error(), "Failed request: ")
-	if !refused || codeOfText(body) != 0 {
-		return false
-	}
-	body = strings.ToLower(body)
-	for _, word := range []string{"restricted", "forbidden", "not allowed", "denied"} {
-		if strings.Contains(body, word) {
-			return true
-		}
-	}
-	return false
 }
 
 // neverSent reports whether the request cannot have reached the server: no

@@ -38,14 +38,14 @@ func TestAnEmptyValueIsAValueAndAMissingKeyIsNotFound(t *testing.T) {
 func TestValuesUpToConsulsLimitAreWritten(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
 		kv := s.KV(counter)
-		for _, n := range []int{1, 392_000, 393_000, 400_000, store.MaxValueBytes} {
+		for _, n := range []int{1, store.MaxKVBytes} {
 			value := bytes.Repeat([]byte{byte(n)}, n)
 			must(t, kv.Put(t.Context(), "k", value))
 			if got, err := kv.Get(t.Context(), "k"); err != nil || !bytes.Equal(got, value) {
 				t.Errorf("%d bytes: got %d, error %v", n, len(got), err)
 			}
 		}
-		wantKind(t, kv.Put(t.Context(), "k", make([]byte, store.MaxValueBytes+1)), store.ErrInvalid,
+		wantKind(t, kv.Put(t.Context(), "k", make([]byte, store.MaxKVBytes+1)), store.ErrInvalid,
 			false)
 		wantKind(t, kv.Put(t.Context(), "a//b", nil), store.ErrInvalid, false)
 	})
@@ -63,38 +63,6 @@ func TestAKeyIsNotReadFromThePast(t *testing.T) {
 		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "v" {
 			t.Errorf("got %q, %v: what was written before is to be read", v, err)
 		}
-	})
-}
-
-// The answer to the write of a large value is the one word true, which somebody else's page may
-// hold as well.
-func TestAPageThatHoldsTheWordTrueHasWrittenNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		consul := devconsul.New(devconsul.Config{NoJitter: true})
-		defer consul.Close()
-		pages := 3
-		kv := over(t, tripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodPut && r.URL.Path == "/v1/kv/k" && pages > 0 {
-				pages--
-				return answer(r, 200, "<html>It is true: log in.</html>"), nil
-			}
-			return consul.RoundTripper().RoundTrip(r)
-		})).KV(counter)
-		value := bytes.Repeat([]byte{'x'}, 400_000)
-		must(t, kv.Put(t.Context(), "k", value))
-		if got, err := kv.Get(t.Context(), "k"); err != nil || !bytes.Equal(got, value) {
-			t.Errorf("the value was written, says Put; %d bytes are read, %v", len(got), err)
-		}
-	})
-}
-
-func TestALargeValueIsWrittenOverAThinLine(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
-		line := &transport.Thin{To: consul.RoundTripper(), Pace: 1_000_000 / 8 * 5 / 4}
-		kv := over(t, line).KV(counter)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		must(t, kv.Put(ctx, "k", make([]byte, store.MaxValueBytes)))
 	})
 }
 
@@ -132,13 +100,13 @@ func arrive(t *testing.T, l *transport.Astray) {
 func TestALostAnswerCountsWhenTheValueIsInPlace(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
 		l := &transport.Astray{To: consul.RoundTripper()}
-		l.Lose(1, transport.Writes)
+		l.Lose(1, transport.TxnWith(`"cas"`))
 		kv := over(t, l).KV(counter)
 		must(t, kv.Put(t.Context(), "k", []byte("v")))
 		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "v" {
 			t.Errorf("value %q, error %v", v, err)
 		}
-		l.Lose(1, transport.Writes)
+		l.Lose(1, transport.TxnWith(`"cas"`))
 		must(t, kv.Delete(t.Context(), "k"))
 		_, err := kv.Get(t.Context(), "k")
 		wantKind(t, err, store.ErrNotFound, false)
@@ -149,21 +117,18 @@ func TestALateCopyOfAPutOrDeleteChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
 		l := &transport.Astray{To: consul.RoundTripper()}
 		kv := over(t, l).KV(counter)
-		for _, large := range []int{0, 400_000} {
-			pad := bytes.Repeat([]byte{'.'}, large)
-			must(t, kv.Put(t.Context(), "k", append([]byte("0"), pad...)))
-			l.Hold(2, transport.Writes)
-			must(t, kv.Put(t.Context(), "k", append([]byte("1"), pad...)))
-			must(t, kv.Put(t.Context(), "k", append([]byte("2"), pad...)))
-			if l.Held() != 2 {
-				t.Fatalf("%d requests held back", l.Held())
-			}
-			arrive(t, l)
-			if v, err := kv.Get(t.Context(), "k"); err != nil || v[0] != '2' {
-				t.Errorf("value %.3q, error %v", v, err)
-			}
+		must(t, kv.Put(t.Context(), "k", []byte("0")))
+		l.Hold(2, transport.TxnWith(`"cas"`))
+		must(t, kv.Put(t.Context(), "k", []byte("1")))
+		must(t, kv.Put(t.Context(), "k", []byte("2")))
+		if l.Held() != 2 {
+			t.Fatalf("%d requests held back", l.Held())
 		}
-		l.Hold(1, transport.Writes)
+		arrive(t, l)
+		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "2" {
+			t.Errorf("value %.3q, error %v", v, err)
+		}
+		l.Hold(1, transport.TxnWith(`"cas"`))
 		must(t, kv.Delete(t.Context(), "k"))
 		must(t, kv.Put(t.Context(), "k", []byte("new")))
 		arrive(t, l)
@@ -251,7 +216,7 @@ func TestASecondCopyOfAPutDoesNotUndoADelete(t *testing.T) {
 func TestATryOfAPutThatArrivesLateDoesNotUndoADelete(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 		l := &transport.Astray{To: consul.RoundTripper()}
-		l.Hold(1, transport.Writes)
+		l.Hold(1, transport.TxnWith(`"cas"`))
 		kv := over(t, l).KV(counter)
 		time.AfterFunc(time.Millisecond, func() { must(t, s.Put(t.Context(), "k", nil, 0)) })
 		must(t, kv.Put(t.Context(), "k", []byte("v")))
@@ -270,7 +235,7 @@ func TestATryOfAPutThatArrivesLateDoesNotUndoADelete(t *testing.T) {
 func TestADeleteWhoseAnswerIsLostDeletesNothingThatWasMadeSince(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
 		l := &transport.Astray{To: consul.RoundTripper()}
-		l.Lose(1, transport.Writes)
+		l.Lose(1, transport.TxnWith(`"delete-cas"`))
 		kv, others := over(t, l).KV(counter), s.KV(counter)
 		must(t, others.Put(t.Context(), "k", []byte("old")))
 		time.AfterFunc(time.Millisecond, func() {

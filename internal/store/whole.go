@@ -23,10 +23,6 @@ func (s *Store) whole(ctx context.Context, c call, prefix string) (entries []Ent
 	c.timeout, c.poll = s.callTimeout, false
 	err = s.do(ctx, c, func(ctx context.Context) error {
 		reply, err := s.exchange(ctx, c, ops, nil)
-		if takesNoWrites(err) {
-			entries, err = s.wholeByReads(ctx, c, prefix)
-			return err
-		}
 		if err != nil {
 			return err
 		}
@@ -53,25 +49,6 @@ func (s *Store) whole(ctx context.Context, c call, prefix string) (entries []Ent
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
 	return entries, nil
-}
-
-// wholeByReads is whole where no transaction is taken: the key is asked for, which is denied where
-// it may not be read, and the list after it. Rights that change between the two are not seen.
-func (s *Store) wholeByReads(ctx context.Context, c call, prefix string) ([]Entry, error) {
-	q := query{key: prefix + "_", opts: Consistent.options()}
-	_, meta, err := s.fetch(ctx, c, q)
-	if err == nil {
-		err = checkMeta(c, meta)
-	}
-	if err != nil {
-		return nil, err
-	}
-	q.key, q.recurse = prefix, true
-	entries, meta, err := s.fetch(ctx, c, q)
-	if err != nil {
-		return nil, err
-	}
-	return entries, checkMeta(c, meta)
 }
 
 // leftOut is the error for an answer that access rules have made shorter.

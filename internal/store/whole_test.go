@@ -73,61 +73,6 @@ func TestAPollIsAnsweredByTheRightsOfItsBeginning(t *testing.T) {
 	})
 }
 
-// An agent may take no writes, by allow_write_http_from, nor may a proxy before it. A transaction
-// is one to them, also where it only reads.
-func TestAnEmptyListIsReadAlsoWhereNothingMayBeWritten(t *testing.T) {
-	for body, status := range map[string]int{"Access is restricted": http.StatusForbidden,
-		"<h1>403 Forbidden</h1>":     http.StatusForbidden,
-		"405 method PUT not allowed": http.StatusMethodNotAllowed} {
-		bubble(t, func(t *testing.T, consul *devconsul.Server, all *store.Store) {
-			var denied, comes atomic.Bool
-			s := over(t, transport.When(transport.Anonymous(consul.RoundTripper(), denied.Load),
-				transport.Writes, func(r *http.Request) (*http.Response, error) {
-					if comes.Load() {
-						must(t, all.Put(t.Context(), "p/a/1", nil, 0))
-					}
-					return transport.Answer(r, status, body), nil
-				}))
-			reads := func(when string, want int, kind error) {
-				t.Helper()
-				listed, _, err := s.List(t.Context(), "p/", store.Consistent)
-				if len(listed) != want || !errors.Is(err, kind) {
-					t.Errorf("%q, %s: a list has %d keys, error %v", body, when, len(listed), err)
-				}
-				named, err := s.ListKeys(t.Context(), "p/", "/")
-				if len(named) != want || !errors.Is(err, kind) {
-					t.Errorf("%q, %s: %d names, error %v", body, when, len(named), err)
-				}
-			}
-			reads("empty", 0, nil)
-			denied.Store(true)
-			reads("denied", 0, store.ErrDenied)
-			denied.Store(false)
-			comes.Store(true)
-			reads("one that comes", 1, nil)
-		})
-	}
-}
-
-// Consul's own refusal of the transaction says what is the matter: nothing is read in its place.
-func TestARefusalOfConsulsRulesIsAskedForNoReads(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
-		asked := 0
-		s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
-			asked++
-			if transport.Writes(r) {
-				return transport.Answer(r, http.StatusForbidden,
-					`Permission denied: token lacks permission 'key:read' on "p/_"`), nil
-			}
-			return consul.RoundTripper().RoundTrip(r)
-		}))
-		_, _, err := s.List(t.Context(), "p/", store.Consistent)
-		if !errors.Is(err, store.ErrDenied) || asked != 2 {
-			t.Errorf("error %v after %d requests, want the list and the transaction", err, asked)
-		}
-	})
-}
-
 // What comes between the two looks at an empty prefix is seen, under the names of a list.
 func TestWhatComesJustAfterAnEmptyListIsInIt(t *testing.T) {
 	for separator, want := range map[string][]string{
