@@ -1,7 +1,6 @@
 package actors_test
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -94,30 +93,6 @@ func TestAMemberThatStopsIsMarkedThoughAConnectionBreaksOff(t *testing.T) {
 		}
 		c.stop(m.id)
 	})
-}
-
-// Where each connection breaks off after a while nothing comes back from Consul: a stop takes no
-// longer than where that is silent.
-func TestAStopIsNotHeldUpByConnectionsThatBreakOffLate(t *testing.T) {
-	for _, after := range []time.Duration{250, 500, 1000, 1400} {
-		after *= time.Millisecond
-		for _, id := range []func(*cluster) string{(*cluster).follower, (*cluster).leader} {
-			run(t, func(c *cluster) {
-				three(c, 9, func(cfg *actors.Config) { cfg.Backend = actors.BackendConsul })
-				time.Sleep(time.Second)
-				id := id(c)
-				leads := id == c.leader()
-				c.members[id].net.Via(transport.Func(func(r *http.Request) (*http.Response, error) {
-					return nil, cmp.Or(transport.Wait(r, after), transport.ErrReset)
-				}))
-				began := time.Now()
-				c.stop(id)
-				if took := time.Since(began); took > 9*time.Second {
-					t.Errorf("leads %v, breaks off after %v: the stop took %v", leads, after, took)
-				}
-			})
-		}
-	}
 }
 
 // How long a member has been waited for is noted in whole parts of the TTL, and to the moment by a

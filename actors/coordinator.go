@@ -118,7 +118,11 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer c.ends()
 	defer c.routes.Close() // the tree may have ended before it started them
 	defer c.conf.Close()
-	defer c.cells.leadsNoMore()
+	defer func() { // a leader-tracker that failed as it stopped has not said so
+		if c.cells.leadership.Get().Role == messages.Leading {
+			c.cells.leadership.Set(messages.Leadership{Role: messages.Uncertain})
+		}
+	}()
 	return c.root.Run(store.SharePolls(ctx))
 }
 

@@ -200,9 +200,11 @@ func (c *cluster) provoke(actor string) {
 		c.put("members/n1", "a stranger")
 	case "leader-watcher", "leader-tracker", "term-runner":
 		c.put("leader", "a stranger")
-	case "workload-watcher", "assigner", "assignment-watcher", "instance-publisher",
+	case "workload-watcher", "assigner", "assignment-watcher",
 		"state-publisher":
 		c.addWork("meanwhile-0", "meanwhile-1", "meanwhile-2", "meanwhile-3")
+	case "instance-publisher":
+		c.must(c.members["n1"].c.SetTags("provoked"))
 	case "ack-watcher":
 		c.put("acks/a/stranger", "x")
 	case "control-watcher":

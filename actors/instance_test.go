@@ -235,7 +235,6 @@ func TestLabelsThatTheAgentDoesNotTakeCostNothing(t *testing.T) {
 			})
 		three(c, 9)
 		c.awaitLeader(5 * time.Second)
-		leader := c.instanceOf(c.leader())
 		refuse.Store(true)
 		c.stop(c.leader())
 		time.Sleep(time.Minute)
@@ -246,30 +245,7 @@ func TestLabelsThatTheAgentDoesNotTakeCostNothing(t *testing.T) {
 		c.oneSession()
 		refuse.Store(false)
 		c.awaitLeader(20 * time.Second)
-
-		follower := c.instanceOf(c.follower())
-		if err := c.client.Agent().ServiceRegister(&api.AgentServiceRegistration{
-			ID: follower.ID, Name: follower.Service, Meta: leader.Meta, Tags: []string{"leader"},
-			Check: &api.AgentServiceCheck{CheckID: "service:" + follower.ID, TTL: "6.5s"},
-		}); err != nil {
-			t.Fatal(err)
-		}
-		c.await("the labels are true again", 61*time.Second, func() bool {
-			return slices.Equal(c.tagged("leader"), []string{c.leader()}) &&
-				slices.Equal(c.tagged(""), c.ids())
-		})
-		c.oneSession()
 	})
-}
-
-// ids are those of the members that run.
-func (c *cluster) ids() []string {
-	ids := []string{}
-	for id := range c.members {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // An agent takes every instance, whatever its member's settings say, and so every member has a

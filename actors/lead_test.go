@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,84 +173,6 @@ func TestLeadBeginsAtOnceWhenThePredecessorIsKnownDead(t *testing.T) {
 		}
 		if _, took := c.awaitLead(5*time.Second, "n1"); took > 2*time.Second {
 			t.Errorf("Lead began after %v", took)
-		}
-	})
-}
-
-// A version that writes no term has led, and its session was ended early. Its ack is all that
-// tells.
-func TestLeadWaitsForALeaderOfAVersionThatWritesNoTerm(t *testing.T) {
-	run(t, func(c *cluster) {
-		ctx := c.t.Context()
-		c.start("n1")
-		c.awaitLead(5 * time.Second)
-		c.stop("n1") // a resignation: by the term alone there is nothing to wait for
-		old, _, err := c.store.CreateSession(ctx, store.SessionOptions{TTL: 30 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		k := c.store.Keys()
-		if _, err := c.store.Txn(ctx, store.Lock(k.Member("old"), []byte("alive"), 0, old),
-			store.Lock(k.Leader(), []byte("old"), 1, old),
-			store.Create(k.Ack("old"), protocol.Ack{Counter: 1, Session: old, Clear: true,
-				TTL: 30 * time.Second}.Encode())); err != nil {
-			t.Fatal(err)
-		}
-		c.start("n2")
-		time.Sleep(2 * time.Second)
-		if err := c.store.DestroySession(ctx, old); err != nil {
-			t.Fatal(err)
-		}
-		c.awaitTerm(5*time.Second, "")
-		if _, took := c.awaitLead(40*time.Second, ""); took < 29*time.Second {
-			t.Errorf("Lead began %v after the take, inside the lease of 30s of the leader that "+
-				"wrote no term",
-				took)
-		}
-	})
-}
-
-// Nor does it help that the candidate has looked at the acks before that leader came, and that its
-// long poll of the leader key has died in silence since.
-func TestLeadWaitsForALeaderOfAVersionThatWritesNoTermWhoCameUnseen(t *testing.T) {
-	run(t, func(c *cluster) {
-		ctx := c.t.Context()
-		var deaf, held atomic.Bool
-		takes := transport.TxnWith(`"Verb":"lock","Key":"service/demo/leader"`)
-		polls, to := holding("GET", "/leader?", "index="), c.consul.RoundTripper()
-		c.start("n1")
-		c.awaitLead(5 * time.Second)
-		c.way = transport.Func(func(r *http.Request) (*http.Response, error) {
-			switch {
-			case deaf.Load() && polls(r):
-				return transport.Hang(r)
-			case held.Load() && takes(r): // a lock-delay
-				return transport.Answer(r, 500, "not now"), nil
-			}
-			return to.RoundTrip(r)
-		})
-		c.start("n2")
-		time.Sleep(2 * time.Second)
-		held.Store(true)
-		deaf.Store(true) // what is under way hears that n1 resigns
-		c.stop("n1")
-		time.Sleep(2 * time.Second) // n2 has looked at the acks, and asks for the leadership
-		old, _, err := c.store.CreateSession(ctx, store.SessionOptions{TTL: 30 * time.Second})
-		c.must(err)
-		k := c.store.Keys()
-		_, err = c.store.Txn(ctx, store.Lock(k.Member("old"), []byte("alive"), 0, old),
-			store.Create(k.Ack("old"), protocol.Ack{Counter: 1, Session: old, Clear: true,
-				TTL: 30 * time.Second}.Encode()))
-		c.must(err)
-		_, err = c.store.Txn(ctx, store.Lock(k.Leader(), []byte("old"), 1, old))
-		c.must(err)
-		time.Sleep(3 * time.Second)
-		c.must(c.store.DestroySession(ctx, old))
-		held.Store(false)
-		c.awaitTerm(20*time.Second, "")
-		if _, took := c.awaitLead(40*time.Second, ""); took < 25*time.Second {
-			t.Errorf("Lead began %v after the take, inside the lease of 30s of the leader that "+
-				"wrote no term", took)
 		}
 	})
 }

@@ -267,6 +267,14 @@ var ErrConfig = routing.ErrConfig
 // member's id; the text names it.
 var ErrIDTaken = member.ErrIDTaken
 
+// ErrUnfit is returned by [Coordinator.Run] when the token lacks rights that a member needs, and has
+// lacked them for 30 s; the text names the rules.
+var ErrUnfit = member.ErrUnfit
+
+// ErrProtocol is returned by [Coordinator.Run] when a registered member speaks a later version of
+// the protocol.
+var ErrProtocol = protocol.ErrProtocol
+
 // ErrStarted is returned by [Coordinator.Run] when it was called before.
 var ErrStarted = routing.ErrStarted
 
@@ -360,7 +368,7 @@ func (c Config) Validate() error {
 	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge,
 		"worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "grace": d.Grace,
 		"keep-items": d.KeepItems, "item-cooldown": d.ItemCooldown,
-		"brake-hold": d.BrakeHold} {
+		"brake-time": d.BrakeHold} {
 		if v < 0 || v > MaxTime {
 			bad("%s %v: give a time of 0s to %v", name, v, MaxTime)
 		}

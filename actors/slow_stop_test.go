@@ -3,7 +3,6 @@ package actors_test
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,48 +102,6 @@ func TestAMemberThatStopsHandsOverHoweverSlowlyConsulAnswers(t *testing.T) {
 	}
 }
 
-// A Consul from which nothing comes back is waited for once. So a stop ends soon, long before
-// somebody loses patience with it and kills the member.
-func TestAStopEndsSoonWhileNothingComesBackFromConsul(t *testing.T) {
-	for _, who := range []struct {
-		name  string
-		stops func(c *cluster) string
-		most  time.Duration // 3 s for the first call, 1 s for each one after it
-	}{{"a member", (*cluster).follower, 7}, {"the leader", (*cluster).leader, 8}} {
-		for _, silent := range []time.Duration{0, time.Second, 4 * time.Second, time.Minute} {
-			for name, lost := range map[string]time.Duration{"": 0, // dead for
-				", waits for a lost member":      8 * time.Second,
-				", waits for it for a while":     11 * time.Second,
-				", has waited for a lost member": 20 * time.Second} {
-				t.Run(who.name+", silent for "+silent.String()+name, func(t *testing.T) {
-					run(t, func(c *cluster) {
-						three(c, 30)
-						m := c.members[who.stops(c)]
-						for id := range c.members {
-							if lost > 0 && id != m.id && id != c.leader() {
-								c.kill(id)
-								break
-							}
-						}
-						time.Sleep(lost)
-						m.net.Via(transport.Func(transport.Hang))
-						time.Sleep(silent)
-						began := time.Now()
-						m.cancel()
-						<-m.done
-						delete(c.members, m.id)
-						if took := time.Since(began); took > who.most*time.Second ||
-							m.err != nil {
-							t.Errorf("Run returned %v after %v, want nil after %v at the most",
-								m.err, took, who.most*time.Second)
-						}
-					})
-				})
-			}
-		}
-	}
-}
-
 // Its record has moved, of which it knows nothing yet: to mark it takes three requests, for which
 // there is no time then. Their answers tell that Consul is there, so what comes after has its time.
 func TestAMemberThatStopsHandsOverOnASlowConsulAlsoWhenItsRecordHasMoved(t *testing.T) {
@@ -171,45 +128,4 @@ func TestAMemberThatStopsHandsOverOnASlowConsulAlsoWhenItsRecordHasMoved(t *test
 			t.Errorf("Run returned %v", m.err)
 		}
 	})
-}
-
-// An instance that is about to be taken away is not registered anew. It is looked at 5 s after the
-// start, and a minute later.
-func TestAStopEndsSoonAlsoBesideALookAtTheInstance(t *testing.T) {
-	for before := time.Second; before <= 3*time.Second; before += 250 * time.Millisecond {
-		run(t, func(c *cluster) {
-			m := c.start("n1")
-			time.Sleep(65*time.Second - before)
-			m.net.Via(transport.Func(transport.Hang))
-			began := time.Now()
-			c.stop("n1")
-			if took := time.Since(began); took > 7*time.Second {
-				t.Errorf("%v before the look: the stop took %v", before, took)
-			}
-		})
-	}
-}
-
-// The mark of the record waits behind a write of it that is on its way when the stop comes.
-func TestAStopEndsSoonWhileAWriteOfTheRecordIsNotAnswered(t *testing.T) {
-	for _, after := range []time.Duration{100, 400, 1500, 2900} {
-		run(t, func(c *cluster) {
-			three(c, 9)
-			m := c.members[c.follower()]
-			to, key := c.consul.RoundTripper(), c.store.Keys().Member(m.id)
-			aimed, silent := transport.TxnWith(`"Verb":"cas","Key":"`+key+`"`), atomic.Bool{}
-			way, sent := telling(transport.When(to, func(r *http.Request) bool {
-				return silent.Load() || aimed(r) && !silent.Swap(true)
-			}, transport.Hang), aimed)
-			m.net.Via(way)
-			c.must(c.store.Put(c.t.Context(), key, []byte("a stranger's"), 0))
-			<-sent
-			time.Sleep(after * time.Millisecond)
-			began := time.Now()
-			c.stop(m.id)
-			if took := time.Since(began); took > 7500*time.Millisecond {
-				t.Errorf("%v after it was sent: the stop took %v", after*time.Millisecond, took)
-			}
-		})
-	}
 }

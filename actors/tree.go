@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -33,6 +32,7 @@ type cells struct {
 	holdings    *messages.State[messages.Holdings]
 	leave       *messages.Mailbox[member.LeaveOrder, struct{}]
 	bump        *messages.Mailbox[messages.Bump, messages.Leadership]
+	acksOut     *messages.Mailbox[member.AckWrite, struct{}] // of this member's own ack
 	unfit       *messages.State[messages.Unfit]
 	terms       *messages.State[member.TermsRun]
 	dutyEnds    *messages.State[uint64]
@@ -58,18 +58,11 @@ func newCells(b *actor.Base) *cells {
 		holdings:    messages.NewState(messages.Holdings{}),
 		leave:       messages.NewMailbox[member.LeaveOrder, struct{}](),
 		bump:        messages.NewMailbox[messages.Bump, messages.Leadership](),
+		acksOut:     messages.NewMailbox[member.AckWrite, struct{}](),
 		unfit:       messages.NewState(messages.Unfit{}),
 		terms:       messages.NewState(member.TermsRun{}),
 		dutyEnds:    messages.NewState[uint64](0),
 		records:     member.NewWorkRecords(b.MaxRestarts, b.RestartWindow),
-	}
-}
-
-// leadsNoMore says so for the leader-tracker, which stops before the session ends: where it fails
-// as the member stops it is not started again, and what it said last would stand for good.
-func (c *cells) leadsNoMore() {
-	if c.leadership.Get().Role == messages.Leading {
-		c.leadership.Set(messages.Leadership{Role: messages.Uncertain})
 	}
 }
 
@@ -81,30 +74,27 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	record, leadership := c.record.Reader(), c.leadership.Reader()
 	holdings := c.holdings.Reader()
 	lease := member.NewLeaseEnforcer(session, b.LeaseMargin)
-	ack, leads := member.NewOwnAck(b), &atomic.Int32{}
-
-	renewer := member.NewSessionRenewer(b, c.session, c.check.Reader(), record, holdings,
-		c.leadsNoMore)
+	renewer := member.NewSessionRenewer(b, c.session, c.check.Reader(), record, holdings)
 	keeper := member.NewMembershipKeeper(b, c.membership, session, record, holdings,
-		c.capacity.Reader(), c.leave, ack)
-	tracker := member.NewLeaderTracker(b, c.leadership, session, membership, c.leaderKey.Reader(),
-		c.bump, leads, c.control.Reader(), c.members.Reader(), c.terms.Reader(),
-		c.dutyEnds, lease)
+		c.capacity.Reader(), c.leave, c.acksOut)
+	tracker := member.NewLeaderTracker(b, c.leadership, member.TrackerInputs{Session: session,
+		Membership: membership, Key: c.leaderKey.Reader(), Terms: c.terms.Reader(),
+		Control: c.control.Reader(), Members: c.members.Reader(), Unfit: c.unfit.Reader(),
+	}, c.bump, c.dutyEnds, lease)
 	terms := member.NewTermRunner(b, leadership,
-		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease, leads,
+		func(term uint64) supervisor.Tree { return termTree(b, c, term) }, lease,
 		c.dutyEnds.Reader(), c.terms)
-	records := c.records
 	workers := member.NewWorkerManager(b, c.holdings, session, membership, c.assignments.Reader(),
-		c.leave, ack, lease, records)
+		c.leave, c.acksOut, lease, c.records)
 	states := member.NewStatePublisher(b, session, membership, c.assignments.Reader(), holdings,
-		records, ack)
+		c.records, c.acksOut)
 	// First, so that it stops last: who asks where the items are sees them leave.
 	children := []supervisor.Child{{Name: "routing", Tree: &routes}}
 	if b.CheckTTL > 0 { // before the session, so that the check passes until that has ended
-		instance, told := member.NewInstance(b), member.Told{Session: session,
-			Membership: membership, Leadership: leadership, Plan: c.plan.Reader(),
-			Assignments: c.assignments.Reader(), Holdings: holdings, Tags: c.tags.Reader()}
-		checks := member.NewCheckKeeper(b, c.check, instance, told)
+		instance := messages.NewState(member.NewInstance(b))
+		told := member.Told{Session: session, Membership: membership, Leadership: leadership,
+			Plan: c.plan.Reader(), Holdings: holdings, Tags: c.tags.Reader()}
+		checks := member.NewCheckKeeper(b, c.check, instance.Reader(), told)
 		publisher := member.NewInstancePublisher(b, instance, told)
 		children = append(children, child(b, "check-keeper", checks.Run),
 			child(b, "instance-publisher", publisher.Run))

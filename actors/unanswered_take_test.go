@@ -177,29 +177,6 @@ func TestARegistrationThatWasNotAnsweredPassesTheWaitForItsPredecessorOn(t *test
 	})
 }
 
-// Nothing comes back from Consul from then on.
-func TestAStopEndsSoonWhileWhatTheMemberTakesIsNotAnswered(t *testing.T) {
-	for name, aimed := range map[string]func(*http.Request) bool{
-		"the leadership": takesLeadership, "its record": registersN9,
-	} {
-		run(t, func(c *cluster) {
-			c.checkTTL = actors.NoCheck
-			to, silent := c.consul.RoundTripper(), atomic.Bool{}
-			way, sent := telling(transport.When(to, func(r *http.Request) bool {
-				return silent.Load() || aimed(r) && !silent.Swap(true)
-			}, transport.Hang), aimed)
-			c.way = way
-			c.start("n9")
-			<-sent
-			began := time.Now()
-			c.stop("n9")
-			if took := time.Since(began); took > 8*time.Second {
-				t.Errorf("%s: the stop took %v", name, took)
-			}
-		})
-	}
-}
-
 // Who takes over next waits for what is left of the lease of whoever led before it.
 func TestATakeThatWasNotAnsweredPassesTheWaitForTheLeaderBeforeOn(t *testing.T) {
 	run(t, func(c *cluster) {

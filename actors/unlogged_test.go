@@ -1,8 +1,6 @@
 package actors_test
 
 import (
-	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -41,30 +39,4 @@ func (u *unlogged) faults() (faults []string) {
 		}
 	}
 	return faults
-}
-
-// heard is a log in which unlogged hears of it.
-type heard struct {
-	slog.Handler
-	by *unlogged
-}
-
-func (h heard) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == "events-not-logged" {
-		h.by.mu.Lock()
-		if h.by.since.IsZero() || r.Time.Before(h.by.since) {
-			h.by.since = r.Time
-		}
-		h.by.mu.Unlock()
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h heard) WithAttrs(a []slog.Attr) slog.Handler { return heard{h.Handler.WithAttrs(a), h.by} }
-func (h heard) WithGroup(n string) slog.Handler      { return heard{h.Handler.WithGroup(n), h.by} }
-
-// hearsOfTheEventLog lets leaders leave the event log out from when they say so.
-func (c *cluster) hearsOfTheEventLog() {
-	c.unlogged = &unlogged{}
-	c.log = slog.New(heard{c.log.Handler(), c.unlogged})
 }

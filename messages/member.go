@@ -28,17 +28,12 @@ type Check struct {
 	ID    string // of the check; empty: the agent has none, and a session ends by its TTL alone
 	// Reported is when the last report was sent that the agent has taken.
 	Reported time.Time
-	// Resumed is when the agent took the first report after the last silence of the check's TTL.
-	// Zero: there was no such silence.
-	Resumed time.Time
 }
 
 // Lapsed tells whether the check, whose TTL it is, may have ended a session that is over at now: no
-// report was taken for that long, up to now or in a silence that ended after Consul was last heard
-// to have the session.
+// report was taken for that long.
 func (c Check) Lapsed(s Session, now time.Time, ttl time.Duration) bool {
-	return s.Check != "" &&
-		(now.Sub(c.Reported) >= ttl || c.Resumed.After(s.Lease.Start))
+	return s.Check != "" && now.Sub(c.Reported) >= ttl
 }
 
 // MembershipPhase says how far this member has come with its own record.

@@ -28,9 +28,6 @@ type Term struct {
 	Clear bool `json:"clear,omitempty"`
 	// Resigned: this leader's duty had ended when this was written.
 	Resigned bool `json:"resigned,omitempty"`
-	// Past names members that an operator drains, of a leader that gives way to one that is not
-	// drained: they leave the leadership to others for a moment. It is gone with the next take.
-	Past []string `json:"past,omitempty"`
 }
 
 // Encode returns the JSON form.
@@ -81,10 +78,8 @@ const resignTries = 3
 // What was read is its condition: a copy that arrives late does nothing, not even to
 // another term of the same session. Where that has moved on, as by a write of this very leader that
 // its stop cut off, it is read again; [store.ErrUnreachable] where it moves on all the time.
-//
-// past are the members that are to leave the leadership to others: see [Term.Past].
-func (s *Store) Resign(ctx context.Context, session string, left time.Duration, over bool,
-	past ...string) error {
+func (s *Store) Resign(ctx context.Context, session string, left time.Duration,
+	over bool) error {
 	if err := store.CheckSessionID("resign", session); err != nil {
 		return err
 	}
@@ -101,7 +96,6 @@ func (s *Store) Resign(ctx context.Context, session string, left time.Duration, 
 			store.Delete(leader.Key)}
 		if t, err := ParseTerm(term.Value); err == nil && t.Session == session {
 			t.After, t.Clear, t.Resigned = term.ModifyIndex, t.Clear || left == 0, over
-			t.Past = past
 			if over && left > 0 { // its own duty has not begun
 				t.TTL = min(t.TTL, max(left, MinLease))
 			}

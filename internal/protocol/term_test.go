@@ -15,7 +15,7 @@ import (
 
 func TestATermIsReadAsItWasWrittenAndOneThatCannotBeIsRefused(t *testing.T) {
 	term := protocol.Term{Leader: "n1", Session: "s", By: protocol.Process{Instance: "i"}, After: 7,
-		TTL: 10 * time.Second, Clear: true, Resigned: true, Past: []string{"n2"}}
+		TTL: 10 * time.Second, Clear: true, Resigned: true}
 	if got, err := protocol.ParseTerm(term.Encode()); err != nil || !reflect.DeepEqual(got, term) {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -28,6 +28,8 @@ const (
 // MemberRecord is the value of members/<m>.
 type MemberRecord struct {
 	Status string `json:"status"` // StatusAlive or StatusLeaving
+	// Protocol is the [Version] that the member speaks.
+	Protocol int `json:"protocol,omitempty"`
 	// where the member's host can be reached; may be empty
 	Address  string `json:"host_address"`
 	Capacity uint64 `json:"capacity,omitempty"` // the most weight it may hold; 0: no limit
@@ -57,6 +59,9 @@ func ParseMemberRecord(value []byte) (MemberRecord, error) {
 	if r.Status != StatusAlive && r.Status != StatusLeaving {
 		return MemberRecord{}, store.Invalid("member record",
 			`its status is %q; known are "alive" and "leaving"`, store.ShortenPart(r.Status))
+	}
+	if err := r.checkVersion(); err != nil {
+		return MemberRecord{}, err
 	}
 	return r, nil
 }

@@ -39,15 +39,6 @@ func WithReturns(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, returnsKey{}, f)
 }
 
-type outcomesKey struct{}
-
-// WithOutcomes makes every call under the context that is sent tell f, when it has ended, how long
-// it took and whether an answer came: also one that refuses, or an error of the way there. Where
-// none came in time, the call's error is [ErrNoAnswer].
-func WithOutcomes(ctx context.Context, f func(took time.Duration, answered bool)) context.Context {
-	return context.WithValue(ctx, outcomesKey{}, f)
-}
-
 // do runs f under the call's own deadline and turns what it returns into an
 // error of this package.
 func (c call) do(ctx context.Context, f func(context.Context) error) error {
@@ -61,13 +52,9 @@ func (c call) do(ctx context.Context, f func(context.Context) error) error {
 	}
 	own, cancel := paced(ctx, c.timeout)
 	defer cancel()
-	began := time.Now()
 	err := f(own)
 	if err != nil {
 		err = c.classify(ctx, own, err)
-	}
-	if tell, ok := ctx.Value(outcomesKey{}).(func(time.Duration, bool)); ok {
-		tell(time.Since(began), !errors.Is(err, ErrNoAnswer))
 	}
 	return err
 }

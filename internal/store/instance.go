@@ -3,9 +3,7 @@ package store
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -106,25 +104,6 @@ func (s *Store) DeregisterInstance(ctx context.Context, i Instance) error {
 	return err
 }
 
-// Shows tells whether the agent shows the instance with these tags and metadata. [ErrNotFound]: it
-// does not know the instance at all.
-func (s *Store) Shows(ctx context.Context, i Instance) (same bool, err error) {
-	c := call{op: "look at instance", key: i.ID, timeout: s.callTimeout,
-		need: "service:read on " + i.Service}
-	err = s.aside(ctx, c, func(ctx context.Context) error {
-		got, _, err := s.client.Agent().Service(i.ID, (&api.QueryOptions{}).WithContext(ctx))
-		if err != nil {
-			return unknownHere(c, err)
-		}
-		if got == nil || got.ID != i.ID {
-			return unreachable(c.String(), "the answer is about another instance")
-		}
-		same = slices.Equal(sorted(got.Tags), sorted(i.Tags)) && maps.Equal(got.Meta, i.Meta)
-		return nil
-	})
-	return same, err
-}
-
 // unknownHere is the answer of an agent that does not know what it was asked about.
 func unknownHere(c call, err error) error {
 	status, ok := errors.AsType[api.StatusError](err)
@@ -144,6 +123,3 @@ func InstanceID(parts ...string) string {
 		return '-'
 	}, strings.Join(parts, "-"))
 }
-
-// sorted are the tags in one order: that in which an agent gives them has no meaning.
-func sorted(tags []string) []string { return slices.Sorted(slices.Values(tags)) }

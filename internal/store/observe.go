@@ -31,7 +31,7 @@ var kinds = map[string]string{
 	"session create": "session_create", "session renew": "session_renew",
 	"session info": "session_info", "session destroy": "session_destroy",
 	"register instance": "register", "deregister instance": "deregister",
-	"report check": "check_report", "look at instance": "look_at_instance",
+	"report check":                          "check_report",
 	"a node for sessions in the datacenter": "find_node",
 	"read txn":                              "read_txn",
 }

@@ -237,9 +237,8 @@ func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duratio
 	if own == nil || strings.EqualFold(*own, id) {
 		return s.lookUpSession(ctx, id, timeout)
 	}
-	// Once the other one is seen to live nobody waits for this answer. That it was cut off then
-	// tells nothing of Consul.
-	beside, cancel := context.WithCancel(WithOutcomes(ctx, func(time.Duration, bool) {}))
+	// Once the other one is seen to live nobody waits for this answer.
+	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
 	shown, answered := false, make(chan error, 1)
 	go func() {

@@ -20,7 +20,6 @@ var mutations = []mutation{
 	{name: "lease-from-reply", profile: "skewed"},
 	{name: "no-lease"},
 	{name: "lease-unkept"},
-	{name: "quiet-unasked"},
 	{name: "renewal-unconfirmed", profile: "relapsed"},
 	{name: "not-addressed+start-unchecked", profile: "usurped"},
 	{name: "inherited-started-early", profile: "usurped"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coordd/coordd/actors/election/internal/contained"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
 )
 
 // keepCheck makes what keeps this process registered as an instance of the service, with a check
@@ -15,13 +16,13 @@ import (
 func (c *Conn) keepCheck() {
 	checkTTL := max(0, c.cfg.CheckTTL)
 	c.keeper = &store.CheckKeeper{
-		Store: c.store, TTL: c.cfg.TTL, Log: c.log, Out: c.check, Session: c.session.Reader(),
+		Store: c.store, TTL: c.cfg.TTL, Log: c.log, Out: c.check,
 		Says: c.says,
-		Instance: store.Instance{
+		Instance: messages.NewState(store.Instance{
 			ID:      store.InstanceID(c.cfg.Service, c.cfg.Name, rand.Text()[:12]),
 			Service: c.cfg.Service, CheckTTL: checkTTL,
 			Meta: map[string]string{"coordd-session": store.FitMeta(c.cfg.Name)},
-		},
+		}).Reader(),
 	}
 	c.binding = &store.Binding{Store: c.store, CheckTTL: checkTTL, TTL: c.cfg.TTL,
 		Check: c.check.Reader(), Log: c.log}

@@ -124,19 +124,18 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		Session: store.SessionOptions{Name: c.cfg.Name, TTL: c.cfg.TTL, LockDelay: c.cfg.LockDelay},
 	}
 	defer renewal.Wait()
-	defer c.binding.Wait()
 	defer c.stop() // after a panic nobody has asked for the end
 	timer := time.NewTimer(0)
 	timer.Stop()
 	defer timer.Stop()
-	check, quiet := c.check.Subscribe(), false
+	check := c.check.Subscribe()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-c.wake:
 		case <-check.Changed():
-			if check.Take(); c.session.Get().ID != "" && !quiet {
+			if check.Take(); c.session.Get().ID != "" {
 				continue
 			}
 		case <-timer.C:
@@ -144,12 +143,7 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		now := c.session.Get()
 		var err error
 		var wait time.Time // for what the check says; zero: for nothing
-		switch quiet = c.binding.Quiet(now); {
-		case quiet:
-			var gone bool
-			if gone, wait = c.binding.Gone(ctx, now); gone {
-				err = store.ErrSessionGone
-			}
+		switch {
 		case now.ID != "":
 			err = c.keep(ctx, &renewal, now)
 		case c.wantsSession():
@@ -172,7 +166,6 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 			c.log.Warn("session-lost", "session", now.ID, "why", err)
 			c.forgetSession()
 			c.session.Set(messages.Session{Count: now.Count})
-			c.binding.Ended(now)
 			c.contact.Set(election.Contact{Why: c.lost(now)})
 		case now.ID == "":
 			c.noteTrouble(err)

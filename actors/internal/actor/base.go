@@ -22,15 +22,12 @@ type Base struct {
 	// Fault is called where an actor has just taken a message: for tests.
 	Fault    store.Fault
 	progress *progress
-	// Hindered is what this member's leading suffers from.
-	Hindered *Hindrances
-	silence  silence
 }
 
 // NewBase makes the base of one member's actors.
 func NewBase(set Settings, s *protocol.Store, log *slog.Logger) *Base {
 	return &Base{Settings: set, Store: s, Keys: s.Keys(), Log: log, Polls: &store.Polls{},
-		progress: newProgress(), Hindered: &Hindrances{}}
+		progress: newProgress()}
 }
 
 // Busy is called by each actor when it has taken a message and done nothing with

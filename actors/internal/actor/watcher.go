@@ -15,24 +15,16 @@ type Watcher struct {
 	what    string
 	watch   func() *store.Watch
 	publish func(store.View)
-	term    uint64 // that it is part of; 0: none
 }
 
 // NewKeyWatcher follows one key; what names it in the log.
 func NewKeyWatcher(b *Base, what, key string, publish func(store.View)) *Watcher {
-	return &Watcher{b, what, func() *store.Watch { return b.Store.Watch(key) }, publish, 0}
+	return &Watcher{b, what, func() *store.Watch { return b.Store.Watch(key) }, publish}
 }
 
 // NewPrefixWatcher follows all keys below a prefix.
 func NewPrefixWatcher(b *Base, what, prefix string, publish func(store.View)) *Watcher {
-	return &Watcher{b, what, func() *store.Watch { return b.Store.WatchPrefix(prefix) }, publish, 0}
-}
-
-// OfTerm makes it one of the actors of a term: what it looks for in vain hinders the leader. It
-// returns a.
-func (a *Watcher) OfTerm(term uint64) *Watcher {
-	a.term = term
-	return a
+	return &Watcher{b, what, func() *store.Watch { return b.Store.WatchPrefix(prefix) }, publish}
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -43,13 +35,6 @@ func (a *Watcher) Run(ctx context.Context) error {
 		view, err := w.Next(poll)
 		if err != nil {
 			a.Idle(ctx)
-		}
-		switch {
-		case a.term == 0:
-		case err == nil:
-			a.Hindered.Worked(a.term, a.what)
-		case poll.Err() == nil:
-			a.Hindered.Failed(a.term, a.what)
 		}
 		return view, err
 	}

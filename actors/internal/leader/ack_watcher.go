@@ -27,5 +27,5 @@ func NewAckWatcher(b *actor.Base, term uint64, out *messages.State[messages.Acks
 		}
 		out.Set(messages.Acks{Term: term, Index: v.Index, Items: messages.TableOf(found),
 			Longest: longest})
-	}).OfTerm(term)
+	})
 }

@@ -42,5 +42,5 @@ func NewControlWatcher(b *actor.Base, term uint64,
 			b.Log.Info("freeze-changed", "frozen", next.Freeze)
 		}
 		out.Set(next)
-	}).OfTerm(term)
+	})
 }

@@ -127,7 +127,7 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time, err e
 func (a *Assigner) handOn(ctx context.Context) {
 	l := a.views.leadership.Get()
 	mine := l.Role == messages.Leading && l.Term == a.term || l.Role == messages.Vacant
-	if ctx.Err() == nil || !mine || a.Silent() || len(a.absences.away)+len(a.absences.handed) == 0 {
+	if ctx.Err() == nil || !mine || len(a.absences.away)+len(a.absences.handed) == 0 {
 		return
 	}
 	a.Ends(ctx)

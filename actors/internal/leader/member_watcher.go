@@ -21,7 +21,7 @@ func NewMemberWatcher(b *actor.Base, term uint64,
 			b.Log.Info("membership-changed", "members", next.Items.Len(), "were", last.Items.Len())
 		}
 		out.Set(next)
-	}).OfTerm(term)
+	})
 }
 
 // memberOf is a member as the leader sees its record.

@@ -25,5 +25,5 @@ func NewWorkloadWatcher(b *actor.Base, term uint64,
 			b.Log.Info("workload-changed", "items", next.Items.Len(), "were", last.Items.Len())
 		}
 		out.Set(next)
-	}).OfTerm(term)
+	})
 }

@@ -15,26 +15,21 @@ import (
 // check that it reports to: see [store.CheckKeeper].
 type CheckKeeper struct {
 	*actor.Base
-	instance *Instance
+	instance messages.Reader[store.Instance]
 	told     Told
 	keeper   *store.CheckKeeper
 }
 
 // NewCheckKeeper wires the actor.
 func NewCheckKeeper(b *actor.Base, out *messages.State[messages.Check],
-	instance *Instance, told Told) *CheckKeeper {
+	instance messages.Reader[store.Instance], told Told) *CheckKeeper {
 	a := &CheckKeeper{Base: b, instance: instance, told: told}
-	a.keeper = &store.CheckKeeper{
-		Store: b.Store.Store, TTL: b.TTL, Log: b.Log, Out: out, Session: told.Session,
-		Says: a.says, Instance: instance.fixed, Register: func(ctx context.Context) error {
-			return instance.register(ctx, b.Store.Store)
-		},
-		Idle: b.Idle, Busy: b.Busy, Registered: supervisor.Ready,
+	a.keeper = &store.CheckKeeper{Store: b.Store.Store, Instance: instance, TTL: b.TTL, Log: b.Log,
+		Out: out, Says: a.says, Idle: b.Idle, Busy: b.Busy, Registered: supervisor.Ready,
 		Stuck: func() bool { // the session-renewer says so
 			who, _ := b.Stuck(time.Now())
 			return who != ""
-		},
-	}
+		}}
 	return a
 }
 
@@ -47,7 +42,7 @@ func (a *CheckKeeper) Run(ctx context.Context) error {
 // says is what is shown beside the check.
 func (a *CheckKeeper) says() string {
 	f := a.told.facts(a.Base)
-	f.drained = slices.Contains(a.instance.wanted.Get().Tags, TagDraining)
+	f.drained = slices.Contains(a.instance.Get().Tags, TagDraining)
 	return f.output(time.Now())
 }
 

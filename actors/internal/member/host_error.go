@@ -24,16 +24,6 @@ func (e *hostError) Error() string { return e.err.Error() }
 func (e *hostError) Is(target error) bool { return errors.Is(e.err, target) }
 func (e *hostError) As(target any) bool   { return errors.As(e.err, target) }
 
-// hostFault tells whether work says that its host is to blame for its end, and not the work itself:
-// by an error with a method HostFault that returns true.
-func hostFault(err error) bool {
-	e, ok := errors.AsType[interface {
-		error
-		HostFault() bool
-	}](err)
-	return ok && e.HostFault()
-}
-
 // interrupted tells whether work says that it was ended by something else than itself, as a command
 // is whose guard process died: by an error with a method Interrupted that returns true. What ends
 // all work of a host is no failure of any item.

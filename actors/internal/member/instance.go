@@ -1,7 +1,6 @@
 package member
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -28,29 +27,9 @@ type Labels struct {
 	Items []string // published ones; nil: none are
 }
 
-// same tells whether two say the same.
-func (l Labels) same(o Labels) bool {
-	return slices.Equal(l.Tags, o.Tags) && slices.Equal(l.Items, o.Items)
-}
-
-// Shown is what Consul's agent shows of an instance, as far as this member can tell.
-type Shown struct {
-	Known  bool   // it has taken a registration
-	Labels Labels // of the registration
-	Other  bool   // it shows something else than that
-}
-
-// Instance is this process as Consul's agent shows it. Two actors register it there: the
-// check-keeper, which needs the check, and the instance-publisher, when the labels change.
-type Instance struct {
-	fixed  store.Instance
-	wanted *messages.State[Labels]
-	shown  *messages.State[Shown]
-}
-
-// NewInstance is this process. Its id is that of no other one, a successor of the same member id
-// included: so nobody reports for another one.
-func NewInstance(b *actor.Base) *Instance {
+// NewInstance is this process as Consul's agent shows it, without labels. Its id is that of no other
+// process, a successor of the same member id included: so nobody reports for another one.
+func NewInstance(b *actor.Base) store.Instance {
 	i := store.Instance{
 		ID: store.InstanceID(b.Service, b.ID, b.Process.Instance), Service: b.Service,
 		CheckTTL: b.CheckTTL,
@@ -63,8 +42,7 @@ func NewInstance(b *actor.Base) *Instance {
 		i.Meta["zone"] = store.FitMeta(b.Zone)
 	}
 	i.Address, i.Port = whereabouts(b.Address)
-	return &Instance{fixed: i, wanted: messages.NewState(Labels{}),
-		shown: messages.NewState(Shown{})}
+	return i
 }
 
 // whereabouts is what of a member's address Consul is told. Where it is told no address it names
@@ -95,25 +73,14 @@ func own(host string) string {
 	return host
 }
 
-// with is the instance with these labels.
-func (i *Instance) with(l Labels) store.Instance {
-	out := i.fixed
-	out.Tags = l.Tags
+// with is an instance with these labels.
+func (l Labels) with(i store.Instance) store.Instance {
+	i.Tags = l.Tags
 	if len(l.Items) > 0 {
-		out.Meta = maps.Clone(out.Meta)
-		publishItems(out.Meta, l.Items)
+		i.Meta = maps.Clone(i.Meta)
+		publishItems(i.Meta, l.Items)
 	}
-	return out
-}
-
-// register registers the instance as it is to be shown.
-func (i *Instance) register(ctx context.Context, s *store.Store) error {
-	l := i.wanted.Get()
-	if err := s.RegisterInstance(ctx, i.with(l)); err != nil {
-		return err
-	}
-	i.shown.Set(Shown{Known: true, Labels: l})
-	return nil
+	return i
 }
 
 // Published items are metadata: item-count, and as many ids as there is room for, with percent

@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"sync"
-	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/internal/store"
@@ -91,26 +90,19 @@ func (c *itemChanges) take(e store.Entry, told uint64) bool {
 // changes reads the payloads of running items whose leader has told that they have changed, and
 // sends them to the work, or stops it, to be started anew under the same token. An item that is no
 // more in the workload is left to the leader.
-func (a *WorkerManager) changes(ctx context.Context, ids []string, s snapshot) error {
+func (a *WorkerManager) changes(ctx context.Context, s snapshot, ids []string) error {
 	ops := make([]store.Op, len(ids))
 	for i, id := range ids {
 		ops[i] = store.GetOrEmpty(a.Keys.WorkItem(id))
 	}
-	begin := time.Now()
 	result, err := a.Store.ReadTxn(ctx, ops...)
-	a.readPace(len(ids), result, time.Since(begin), err)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
 		key, _ := s.view.Items.Get(id)
-		j := a.table.items[id]
 		e, _ := result.Entry(a.Keys.WorkItem(id))
-		if a.table.unread[id].failed {
-			a.Store.Succeeded("the change of " + id)
-		}
-		delete(a.table.unread, id)
-		if j.changes.take(e, key.Changed) && a.OnChange == actor.RestartOnChange {
+		if a.table.items[id].changes.take(e, key.Changed) && a.OnChange == actor.RestartOnChange {
 			a.Log.Info("item-changed", "item", id, "then", "its work is stopped, and started anew")
 			a.stop([]string{id})
 		}

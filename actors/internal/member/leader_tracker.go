@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -13,73 +12,68 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// LeaderTracker campaigns for the leadership and says who has it. It leads while
-// the leader key is locked by its session and its lease holds; a failed poll, a
-// slow or an absent Consul costs nobody the leadership.
+// LeaderTracker campaigns for the leadership and says who has it. It leads while the leader key is
+// locked by its session and its lease holds; a failed poll, a slow or an absent Consul costs nobody
+// the leadership. The rules stand in leadership.go; this is their shell.
 type LeaderTracker struct {
 	*actor.Base
-	out        *messages.State[messages.Leadership]
-	session    messages.Reader[messages.Session]
-	membership messages.Reader[messages.Membership]
-	key        messages.Reader[LeaderKey]
-	bump       *messages.Mailbox[messages.Bump, messages.Leadership]
-	leads      *atomic.Int32 // how many of the host's lead functions run
-	control    messages.Reader[messages.Control]
-	members    messages.Reader[messages.Members]
-	terms      messages.Reader[TermsRun]
-	dutyEnds   *messages.State[uint64] // the term whose duty is to end
-	lease      *LeaseEnforcer
+	out  *messages.State[messages.Leadership]
+	from TrackerInputs
+	bump *messages.Mailbox[messages.Bump, messages.Leadership]
+	// dutyEnds is the term whose duty is to end before the leadership is handed over.
+	dutyEnds *messages.State[uint64]
+	lease    *LeaseEnforcer
 
-	odd  protocol.StrangeKeys
-	view uint64 // of the leader key when the last lock was sent
-	// refused is since when every lock has been refused; zero: the last one was not
-	refused time.Time
-	// behind is the view that is older than the epoch, and since when.
-	behind   uint64
-	behindAt time.Time
-	leases   unrecordedLeases // what was found out about leaders that write no term
-	clearAt  time.Time        // until when this process waits, or waited, for leaders before it
-	// of the key as written last, or read since: other flags are what makes a write raise ModifyIndex
-	flags uint64
+	machine leadership
+	said    messages.Leadership // what the log was told last
+	clearAt time.Time           // until when this process waits, or waited, for leaders before it
+}
 
-	// taking is the leadership for which the last take was sent, if it is not known whether that was
-	// carried out; its Role is Leading then. A view of another leader may be of before it.
-	taking   messages.Leadership
-	handing  messages.Leadership // that is being handed over; its Role is Leading then
-	handedAt time.Time           // when that was begun last
-	// handingPast are the members that are not to take it: see [protocol.Term.Past]
-	handingPast []string
-	restUntil   time.Time // until when the leadership is left to others, or one has it
-	pastTerm    uint64    // the version of the term that names this member as one of those
-	pastUntil   time.Time // and until when it leaves the leadership to others for that
-	keepUntil   time.Time // until when it does not give way because it is drained
-	hindered    hindrance // what it has tried in vain
+// TrackerInputs are the states that the leader-tracker reads.
+type TrackerInputs struct {
+	Session    messages.Reader[messages.Session]
+	Membership messages.Reader[messages.Membership]
+	Key        messages.Reader[LeaderKey]
+	Terms      messages.Reader[TermsRun]
+	// Of the own term:
+	Control messages.Reader[messages.Control]
+	Members messages.Reader[messages.Members]
+	Unfit   messages.Reader[messages.Unfit]
 }
 
 // NewLeaderTracker wires the actor.
-func NewLeaderTracker(b *actor.Base, out *messages.State[messages.Leadership],
-	session messages.Reader[messages.Session], membership messages.Reader[messages.Membership],
-	key messages.Reader[LeaderKey], bump *messages.Mailbox[messages.Bump, messages.Leadership],
-	leads *atomic.Int32, control messages.Reader[messages.Control],
-	members messages.Reader[messages.Members], terms messages.Reader[TermsRun],
-	dutyEnds *messages.State[uint64], lease *LeaseEnforcer) *LeaderTracker {
-	return &LeaderTracker{Base: b, out: out, session: session, membership: membership, key: key,
-		bump: bump, leads: leads, control: control, members: members, terms: terms,
-		dutyEnds: dutyEnds, lease: lease, odd: protocol.StrangeKeys{Log: b.Log}}
+func NewLeaderTracker(b *actor.Base, out *messages.State[messages.Leadership], from TrackerInputs,
+	bump *messages.Mailbox[messages.Bump, messages.Leadership], dutyEnds *messages.State[uint64],
+	lease *LeaseEnforcer) *LeaderTracker {
+	return &LeaderTracker{Base: b, out: out, from: from, bump: bump, dutyEnds: dutyEnds,
+		lease: lease}
 }
 
-// behindLimit is how long a view of the leader key may be older than the epoch: a lagging server
-// catches up. Then it is asked for the key whether that is a slow watch, or a Consul that was
-// restored from a snapshot and has forgotten assignments of this leader with the epoch.
-const behindLimit = 2 * time.Second
+// NewLeaderWatcher follows the leader key.
+func NewLeaderWatcher(b *actor.Base, out *messages.State[LeaderKey]) *actor.Watcher {
+	odd := protocol.StrangeKeys{Log: b.Log}
+	return actor.NewKeyWatcher(b, "leader key", b.Keys.Leader(), func(v store.View) {
+		next := LeaderKey{Known: true, Index: v.Index, View: out.Get().View + 1}
+		if len(v.Entries) > 0 {
+			var err error
+			next.Found, next.Entry = true, v.Entries[0]
+			if next.Leader, _, err = b.Keys.ReadLeader(next.Entry); err != nil {
+				odd.Skip(next.Entry, err.Error())
+			}
+		}
+		out.Set(next)
+	})
+}
 
 // Run is the actor: see [supervisor.Child].
 func (a *LeaderTracker) Run(ctx context.Context) error {
 	defer a.resign(ctx)
 	bumps := a.bump.Open()
 	defer bumps.Close()
-	session, membership, key := a.session.Subscribe(), a.membership.Subscribe(), a.key.Subscribe()
-	control, members, terms := a.control.Subscribe(), a.members.Subscribe(), a.terms.Subscribe()
+	session, membership := a.from.Session.Subscribe(), a.from.Membership.Subscribe()
+	key, terms := a.from.Key.Subscribe(), a.from.Terms.Subscribe()
+	control, members := a.from.Control.Subscribe(), a.from.Members.Subscribe()
+	unfit := a.from.Unfit.Subscribe()
 	ladder := store.NewLadder()
 	var timer actor.Timer
 	defer timer.Stop()
@@ -101,6 +95,8 @@ func (a *LeaderTracker) Run(ctx context.Context) error {
 			members.Take()
 		case <-terms.Changed():
 			terms.Take()
+		case <-unfit.Changed():
+			unfit.Take()
 		case <-timer.At(next):
 		case r := <-bumps.Requests():
 			r.Handle(a.newEpoch)
@@ -123,223 +119,86 @@ func (a *LeaderTracker) Run(ctx context.Context) error {
 	}
 }
 
-// step follows what the watch and the lease say; it returns when to look again.
+// step decides and carries out; it returns when to look again.
 func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
-	s, k, l := a.session.Get(), a.key.Get(), a.out.Get()
-	if a.handing.Role == messages.Leading {
-		return a.endHandOver(ctx, s)
-	}
-	now := time.Now()
-	m := a.membership.Get()
-	do, lost := leaderFacts{now: now, session: s.ID, lease: a.Holds(s),
-		member: m.In(s.ID), leaving: m.Phase == messages.Leaving, key: k, was: l, sent: a.view,
-		behind: a.behind, behindAt: a.behindAt}.next()
-	if lost {
-		a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was deleted or taken")
-	}
-	// The lease is looked at once a second, by both clocks, for a timer stands still
-	// while the host is suspended.
-	watchLease := now.Add(min(s.Lease.Left(now)-a.LeaseMargin, time.Second))
-	held, free := a.whileHeld(ctx, s)
-	defer free()
-	makesWay := ""
-	if l.Role == messages.Leading && !lost && do != stepUncertain {
-		// Also without an epoch that counts: it may be in vain that it tries to take one.
-		makesWay = a.toHandOver(held, l)
-		if makesWay != "" && a.endDuty(l, makesWay) {
-			a.handOver(l)
-			return now, nil
-		}
-		if makesWay == "" && a.dutyEnds.Get() != 0 { // the order was taken back
-			a.dutyEnds.Set(0)
-		}
-	}
-	switch do {
-	case stepUncertain:
-		// Not even that another does not lead by now is known.
-		a.set(messages.Leadership{Role: messages.Uncertain}, "the lease is over")
-		return time.Time{}, nil
-	case stepBehind:
-		if a.behind != k.View {
-			a.behind, a.behindAt = k.View, now
-		}
-	case stepForgotten:
-		if stands, err := a.stands(held, l); stands || err != nil {
-			a.behindAt = now
-			return watchLease, err
-		}
-		a.Log.Warn("consul-forgot-the-epoch", "key", a.Keys.Leader(), "index", k.Index, "epoch",
-			l.Epoch, "then", "taking a new epoch and reading everything anew")
-		l.Resets++
-		return watchLease, a.raise(held, s, l)
-	case stepTouched:
-		a.Log.Warn("leader-key-touched", "key", a.Keys.Leader(), "index", k.Entry.ModifyIndex,
-			"epoch", l.Epoch, "then", "taking a new epoch")
-		return watchLease, a.raise(held, s, l)
-	case stepLead:
-		if makesWay != "" {
-			return watchLease, nil
-		}
-		again, err := a.clear(held, l)
-		return actor.Earliest(watchLease, again), err
-	case stepFollow:
-		// The leadership has found another: should that one go as well, nobody else may be there.
-		a.refused, a.restUntil = time.Time{}, time.Time{}
-		a.set(messages.Leadership{Role: messages.Following, Leader: a.nameOf(k.Entry),
-			Session: k.Entry.Session}, "")
-		return time.Time{}, nil
-	case stepVacant:
-		a.set(messages.Leadership{Role: messages.Vacant}, "")
-		return time.Time{}, nil
-	case stepCampaign:
-		if now.Before(a.restUntil) {
-			a.set(messages.Leadership{Role: messages.Vacant}, "")
-			return a.restUntil, nil
-		}
+	s := a.from.Session.Get()
+	op, again := a.machine.step(a.inputs(s))
+	a.publish()
+	defer a.publish()
+	switch op {
+	case opTake:
 		return a.campaign(ctx, s)
-	}
-	return watchLease, nil
-}
-
-// whileHeld ends when the lease no longer covers the leadership: what a leader asks of Consul must
-// not keep it from saying by then that it leads no more. A lease that is renewed meanwhile goes on:
-// a new epoch takes three answers, for which what is left of one lease may be too short.
-func (a *LeaderTracker) whileHeld(ctx context.Context, s messages.Session) (context.Context,
-	context.CancelFunc) {
-	return a.lease.bind(ctx, s.ID)
-}
-
-// campaign tries to take the leadership. Consul wakes no watch at the end of a lock-delay, so
-// a refused candidate asks again by the clock.
-func (a *LeaderTracker) campaign(ctx context.Context, s messages.Session) (time.Time, error) {
-	l, err := a.take(ctx, s)
-	if errors.Is(err, errPast) {
-		a.set(messages.Leadership{Role: messages.Vacant}, "")
-		return a.pastUntil, nil
-	}
-	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
-		a.set(messages.Leadership{Role: messages.Vacant}, "")
-		if a.refused.IsZero() {
-			a.refused = time.Now()
-		}
-		return time.Now().Add(LockPoll(a.LockDelay, time.Since(a.refused))), nil
-	}
-	a.refused = time.Time{}
-	if err != nil {
-		return time.Time{}, err
-	}
-	a.Store.Succeeded("leader key")
-	if ctx.Err() != nil { // it is resigned before anything of the term has begun
-		a.taking = l
-		return time.Time{}, nil
-	}
-	a.taking = messages.Leadership{}
-	a.set(l, "")
-	return time.Now(), nil
-}
-
-// sending notes what is known of the key when a lock is sent: what was seen by then
-// says nothing against the lock's outcome.
-func (a *LeaderTracker) sending() {
-	a.view = a.key.Get().View
-	a.flags++
-}
-
-// raise takes a new epoch within the term. Its condition is the index of the leader key at which
-// this session was seen to hold it, so that a copy of it that arrives late does nothing, and nobody
-// else's key is taken. A refusal for good means that the term is over. An
-// epoch that is not larger than the one before is none: what was sent in that one would still be
-// accepted. One that a stop cuts off may come between the two requests of the resignation, which
-// then reads again.
-func (a *LeaderTracker) raise(ctx context.Context, s messages.Session,
-	l messages.Leadership) error {
-	at := l.Epoch
-	if k := a.key.Get(); k.Entry.Session == s.ID && k.Entry.ModifyIndex > at {
-		at, a.flags = k.Entry.ModifyIndex, k.Entry.Flags
-	}
-	for range 5 {
-		a.sending()
-		result, err := a.Store.Txn(ctx,
-			store.Rewrite(a.Keys.Leader(), []byte(a.ID), a.flags, at, s.ID)...)
-		switch {
-		case err == nil && (result.Index <= at || result.Index == l.Epoch):
-			// it changed nothing; or Consul was restored, and counts anew
-			at = result.Index
-			continue
-		case err == nil:
-			a.Store.Succeeded("leader key")
-			l.Epoch = result.Index
-			a.set(l, "")
-			return nil
-		case !errors.Is(err, store.ErrRefused) && !errors.Is(err, store.ErrSessionGone):
-			return err
-		}
-		// An earlier try was applied after all, a stranger has touched the key, or it is another's.
-		e, found, _, err := a.Store.Get(ctx, a.Keys.Leader(), store.Consistent)
-		if err != nil {
-			return err
-		}
-		if !found || e.Session != s.ID || e.ModifyIndex == at {
-			a.set(messages.Leadership{Role: messages.Vacant}, "the leader key was lost")
-			return nil
-		}
-		at, a.flags = e.ModifyIndex, e.Flags
-	}
-	return fmt.Errorf("a new epoch: %w: others write to %s all the time", store.ErrUnreachable,
-		a.Keys.Leader())
-}
-
-// stands asks whether the key is as this leader has locked it last: then it is the watch that is
-// slow, and Consul has forgotten nothing.
-func (a *LeaderTracker) stands(ctx context.Context, l messages.Leadership) (bool, error) {
-	e, _, _, err := a.Store.Get(ctx, a.Keys.Leader(), store.Consistent)
-	return err == nil && e.Session == l.Session && e.ModifyIndex == l.Epoch, err
-}
-
-// newEpoch answers the assigner, for which the outcome of a write is unknown: with
-// the new epoch every earlier write that is still on its way will be refused.
-func (a *LeaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages.Leadership,
-	error) {
-	s, l := a.session.Get(), a.out.Get()
-	if l.Role != messages.Leading || !a.Holds(s) || l.Session != s.ID {
-		return l, actor.ErrNotLeading
-	}
-	if l.Epoch > b.Epoch {
-		return l, nil // raised since
+	case opResign:
+		return again, a.handOver(ctx)
 	}
 	held, free := a.whileHeld(ctx, s)
 	defer free()
-	if err := a.raise(held, s, l); err != nil {
-		return l, err
+	switch op {
+	case opRaise:
+		a.Log.Warn("leader-key-touched", "key", a.Keys.Leader(), "epoch", a.machine.is.Epoch,
+			"then", "taking a new epoch")
+		return again, a.raise(held, s)
+	case opVerify:
+		return again, a.verify(held, s)
+	case opClear:
+		retry, err := a.clear(held)
+		return actor.Earliest(again, retry), err
 	}
-	if l = a.out.Get(); l.Role != messages.Leading {
-		return l, actor.ErrNotLeading
-	}
-	return l, nil
+	return again, nil
 }
 
-// nameOf is who the leader says it is; a stranger may have written over it.
-func (a *LeaderTracker) nameOf(e store.Entry) string {
-	id, _, err := a.Keys.ReadLeader(e)
-	if err != nil {
-		a.odd.Skip(e, err.Error())
+func (a *LeaderTracker) inputs(s messages.Session) leaderInputs {
+	now, m, l := time.Now(), a.from.Membership.Get(), a.machine.is
+	in := leaderInputs{now: now, session: s.ID, lease: a.Holds(s), member: m.In(s.ID),
+		leaving: m.Phase == messages.Leaving, key: a.from.Key.Get(), terms: a.from.Terms.Get(),
+		// The lease is looked at once a second, by both clocks, for a timer stands still while the
+		// host is suspended.
+		look: now.Add(min(s.Lease.Left(now)-a.LeaseMargin, time.Second))}
+	if l.Role != messages.Leading {
+		return in
 	}
-	return id
+	control, members := a.from.Control.Get(), a.from.Members.Get()
+	if control.Term == l.Term && members.Term == l.Term {
+		in.drained, in.other = control.Drain.Has(a.ID), a.anotherMayLead(members, control)
+	}
+	if u := a.from.Unfit.Get(); u.Term == l.Term {
+		in.unfit = u.Missing
+	}
+	return in
 }
 
-// set publishes l if it says anything new, and tells the log what that means.
-func (a *LeaderTracker) set(l messages.Leadership, why string) {
-	old := a.out.Get()
+// anotherMayLead tells whether there is another member that is not drained.
+func (a *LeaderTracker) anotherMayLead(members messages.Members, control messages.Control) bool {
+	for id, m := range members.Items.All() {
+		if id != a.ID && !m.Leaving && !m.Unreadable && !control.Drain.Has(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// publish says what the machine has decided, and tells the log what is new.
+func (a *LeaderTracker) publish() {
+	m := &a.machine
+	if a.dutyEnds.Get() != m.dutyEnds {
+		if m.dutyEnds != 0 {
+			a.Log.Info("handing-over", "term", m.dutyEnds, "why", m.why)
+		}
+		a.dutyEnds.Set(m.dutyEnds)
+	}
+	l, old := m.is, a.said
 	if l == old {
 		return
 	}
-	if old.Role == messages.Leading && l.Role != messages.Leading {
-		a.Log.Warn("lost-leadership", "term", old.Term, "why", why)
+	a.said = l
+	if old.Role == messages.Leading && l.Role != messages.Leading &&
+		m.handing.Role != messages.Leading {
+		a.Log.Warn("lost-leadership", "term", old.Term, "why", m.why)
 	}
 	switch {
 	case l.Role == messages.Leading && old.Term != l.Term:
 		a.Log.Info("became-leader", "term", l.Term)
-	case l.Role == messages.Leading:
+	case l.Role == messages.Leading && old.Epoch != l.Epoch:
 		a.Log.Info("new-epoch", "term", l.Term, "epoch", l.Epoch)
 	case l.Role == messages.Following && old.Leader != l.Leader:
 		a.Log.Info("new-leader", "leader", l.Leader)
@@ -347,34 +206,132 @@ func (a *LeaderTracker) set(l messages.Leadership, why string) {
 	a.out.Set(l)
 }
 
-// resign gives the leadership up when the member stops: by then the term's actors have stopped. So
-// it does where it is not known whether the member has taken it. A
-// deleted key has no lock-delay, so a successor need not wait. Where the host's lead function was
-// abandoned and still runs, the term key does not say so: the next leader waits for a lease, or
-// until this process is known to be dead.
-func (a *LeaderTracker) resign(ctx context.Context) {
-	l := a.out.Get()
-	past := a.past(l)
-	switch { // the stop came in between
-	case a.handing.Role == messages.Leading:
-		l, past = a.handing, a.handingPast
-	case l.Role != messages.Leading && a.taking.Session == a.session.Get().ID:
-		l, past = a.taking, nil
+// whileHeld ends when the lease no longer covers the leadership: what a leader asks of Consul must
+// not keep it from saying by then that it leads no more.
+func (a *LeaderTracker) whileHeld(ctx context.Context, s messages.Session) (context.Context,
+	context.CancelFunc) {
+	return a.lease.bind(ctx, s.ID)
+}
+
+// campaign tries to take the leadership.
+func (a *LeaderTracker) campaign(ctx context.Context, s messages.Session) (time.Time, error) {
+	l, err := a.take(ctx, s)
+	switch {
+	case errors.Is(err, store.ErrRefused), errors.Is(err, store.ErrSessionGone):
+		return a.machine.refuse(time.Now(), a.LockDelay), nil
+	case err != nil:
+		return time.Time{}, err
+	case ctx.Err() != nil: // it is resigned before anything of the term has begun
+		a.machine.taking = l
+		return time.Time{}, nil
 	}
+	a.Store.Succeeded("leader key")
+	a.machine.took(l)
+	return time.Now(), nil
+}
+
+// raise takes a new epoch within the term. It is a write at the key's index: so a copy of it that
+// arrives late does nothing, and nobody else's key is taken. An epoch that is not larger than the
+// index before is none: what was sent in that one would still be accepted.
+func (a *LeaderTracker) raise(ctx context.Context, s messages.Session) error {
+	for range 5 {
+		e, found, _, err := a.Store.Get(ctx, a.Keys.Leader(), store.Consistent)
+		switch {
+		case err != nil:
+			return err
+		case !found || e.Session != s.ID:
+			a.machine.raised(0)
+			return nil
+		}
+		a.machine.sent = a.from.Key.Get().View
+		result, err := a.Store.Txn(ctx, store.Rewrite(a.Keys.Leader(), []byte(a.ID), e.Flags+1,
+			e.ModifyIndex, s.ID)...)
+		switch {
+		case err == nil && result.Index > e.ModifyIndex && result.Index != a.machine.is.Epoch:
+			a.Store.Succeeded("leader key")
+			a.machine.raised(result.Index)
+			return nil
+		case err != nil && !errors.Is(err, store.ErrRefused) &&
+			!errors.Is(err, store.ErrSessionGone):
+			return err
+		}
+	}
+	return fmt.Errorf("a new epoch: %w: others write to %s all the time", store.ErrUnreachable,
+		a.Keys.Leader())
+}
+
+// verify asks whether the key is as this leader has locked it last: then it is the watch that is
+// slow. Else Consul has forgotten the epoch.
+func (a *LeaderTracker) verify(ctx context.Context, s messages.Session) error {
+	m := &a.machine
+	e, _, _, err := a.Store.Get(ctx, a.Keys.Leader(), store.Consistent)
+	if err != nil || e.Session == m.is.Session && e.ModifyIndex == m.is.Epoch {
+		m.behindAt = time.Now()
+		return err
+	}
+	a.Log.Warn("consul-forgot-the-epoch", "key", a.Keys.Leader(), "epoch", m.is.Epoch, "then",
+		"taking a new epoch and reading everything anew")
+	m.is.Resets++
+	return a.raise(ctx, s)
+}
+
+// newEpoch answers the assigner, for which the outcome of a write is unknown: with the new epoch
+// every earlier write that is still on its way will be refused.
+func (a *LeaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages.Leadership,
+	error) {
+	s, m := a.from.Session.Get(), &a.machine
+	if m.is.Role != messages.Leading || !a.Holds(s) || m.is.Session != s.ID {
+		return m.is, actor.ErrNotLeading
+	}
+	if m.is.Epoch > b.Epoch {
+		return m.is, nil // raised since
+	}
+	held, free := a.whileHeld(ctx, s)
+	defer free()
+	err := a.raise(held, s)
+	a.publish()
+	if err == nil && m.is.Role != messages.Leading {
+		err = actor.ErrNotLeading
+	}
+	return m.is, err
+}
+
+// handOver gives the key up.
+func (a *LeaderTracker) handOver(ctx context.Context) error {
+	l := a.machine.handing
+	err := a.Store.Resign(ctx, l.Session, waitLeft(l), a.from.Terms.Get().Duties == 0)
+	denied := errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
+	switch {
+	case denied:
+		a.Log.Warn("not-resigned", "err", err, "then", "this member leads on")
+	case err != nil && !errors.Is(err, store.ErrRefused):
+		return err
+	default:
+		a.Log.Info("handed-over", "term", l.Term)
+	}
+	a.Store.Succeeded("leader key")
+	a.machine.handedOver(time.Now(), denied)
+	return nil
+}
+
+// resign gives the leadership up when the member stops: by then the term's actors have stopped. So
+// it does where it is not known whether the member has taken it. Where the host's lead function was
+// abandoned and still runs, the term key does not say that the duty is over: the next leader waits
+// for a lease, or until this process is known to be dead.
+func (a *LeaderTracker) resign(ctx context.Context) {
+	l := a.machine.held(a.from.Session.Get().ID)
 	if ctx.Err() == nil || l.Role != messages.Leading {
 		return
 	}
 	a.out.Set(messages.Leadership{Role: messages.Uncertain})
 	err := a.LastCall(ctx, func(ctx context.Context) error {
-		return a.Store.Resign(ctx, l.Session, waitLeft(l), a.leads.Load() == 0, past...)
+		return a.Store.Resign(ctx, l.Session, waitLeft(l), a.from.Terms.Get().Duties == 0)
 	})
-	refused := errors.Is(err, store.ErrRefused)
-	if refused && l == a.taking {
-		return // it was in vain
-	}
-	if err != nil && !refused { // refused: a hand-over that was cut off was carried out, or it is lost
+	switch refused := errors.Is(err, store.ErrRefused); {
+	case refused && l == a.machine.taking: // it was in vain
+	case err != nil && !refused: // refused: it is lost, or a hand-over was carried out
 		a.Log.Warn("not-resigned", "err", err, "then", "the leader key goes with the session")
-		return
+	default:
+		a.Log.Info("resigned", "term", l.Term)
 	}
-	a.Log.Info("resigned", "term", l.Term)
 }

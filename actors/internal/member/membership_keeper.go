@@ -11,9 +11,9 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// MembershipKeeper keeps members/<me> locked by this member's session:
-// registers, registers again when the record or the session is lost, and takes
-// the record away at the end. What is done about a predecessor stands in predecessor.go.
+// MembershipKeeper keeps members/<me> locked by this member's session: registers, registers again
+// when the record or the session is lost, and takes the record away at the end. It writes the ack
+// (own_ack.go). What is done about a predecessor stands in predecessor.go.
 type MembershipKeeper struct {
 	*actor.Base
 	out      *messages.State[messages.Membership]
@@ -22,24 +22,25 @@ type MembershipKeeper struct {
 	holdings messages.Reader[messages.Holdings]
 	capacity messages.Reader[uint64] // the most weight; 0: no limit
 	leave    *messages.Mailbox[LeaveOrder, struct{}]
-	ack      *OwnAck
+	acks     *messages.Mailbox[AckWrite, struct{}]
 
+	fit  fitness
+	ack  ownAck
 	view uint64 // of the record when the last registration began
 	// sent is the registration that was sent, while it is not known whether it was carried out
 	sent    messages.Membership
 	waiting predecessorWait
-	// probe is the last session that was made to be waited for, and when it has ended by itself
-	probe     string
-	probeEnds time.Time
 }
 
 // NewMembershipKeeper wires the actor.
 func NewMembershipKeeper(b *actor.Base, out *messages.State[messages.Membership],
 	session messages.Reader[messages.Session], record messages.Reader[OwnRecord],
 	holdings messages.Reader[messages.Holdings], capacity messages.Reader[uint64],
-	leave *messages.Mailbox[LeaveOrder, struct{}], ack *OwnAck) *MembershipKeeper {
+	leave *messages.Mailbox[LeaveOrder, struct{}],
+	acks *messages.Mailbox[AckWrite, struct{}]) *MembershipKeeper {
 	return &MembershipKeeper{Base: b, out: out, session: session, record: record,
-		holdings: holdings, capacity: capacity, leave: leave, ack: ack}
+		holdings: holdings, capacity: capacity, leave: leave, acks: acks,
+		ack: ownAck{index: unknownIndex}}
 }
 
 // LeaveOrder marks the record, so that the leader hands this member nothing more.
@@ -47,9 +48,9 @@ type LeaveOrder struct{}
 
 // Run is the actor: see [supervisor.Child].
 func (a *MembershipKeeper) Run(ctx context.Context) error {
-	leaves := a.leave.Open()
+	leaves, acks := a.leave.Open(), a.acks.Open()
 	defer leaves.Close()
-	defer a.endProbe(ctx)
+	defer acks.Close()
 	defer a.goodbye(ctx)
 	session, record := a.session.Subscribe(), a.record.Subscribe()
 	capacity := a.capacity.Subscribe()
@@ -72,12 +73,20 @@ func (a *MembershipKeeper) Run(ctx context.Context) error {
 		case r := <-leaves.Requests():
 			r.Handle(a.markLeaving)
 			continue
+		case r := <-acks.Requests():
+			r.Handle(func(call context.Context, w AckWrite) (struct{}, error) {
+				own, cancel := context.WithCancel(ctx) // the requests are this actor's
+				defer cancel()
+				defer context.AfterFunc(call, cancel)()
+				return a.writeAck(own, w)
+			})
+			continue
 		}
 		if err := a.Busy(ctx); err != nil {
 			return err
 		}
 		var err error
-		next, err = a.step(a.Telling(ctx)) // the mark of one that leaves waits for the step
+		next, err = a.step(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -125,6 +134,9 @@ func (a *MembershipKeeper) step(ctx context.Context) (again time.Time, err error
 	if m.In(s.ID) {
 		return a.settle(ctx, s, m)
 	}
+	if err := a.fit.check(ctx, a.Base); err != nil {
+		return time.Time{}, err
+	}
 	return a.register(ctx, s)
 }
 
@@ -159,7 +171,8 @@ func (a *MembershipKeeper) value(leaving bool) []byte {
 		status = protocol.StatusLeaving
 	}
 	return protocol.MemberRecord{
-		Status: status, Address: a.Address, Capacity: a.capacity.Get(), Idle: a.Work == nil,
+		Status: status, Protocol: protocol.Version, Address: a.Address,
+		Capacity: a.capacity.Get(), Idle: a.Work == nil,
 		Zone: a.Zone, Version: a.Version, WorkVersion: a.WorkVersion,
 		TellChanges: a.Work != nil && a.OnChange != actor.KeepOnChange, Process: a.Process,
 	}.Encode()
@@ -177,7 +190,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	if h, ok, err := a.inTheWay(ctx, s, rec, &old); err != nil {
+	if h, ok, err := a.inTheWay(ctx, s, rec, old); err != nil {
 		return time.Time{}, err
 	} else if ok {
 		return a.predecessor(ctx, h)
@@ -186,84 +199,89 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	clearAt, inherited := before.until(), max(before.lease(), a.out.Get().Inherited)
+	m := messages.Membership{Phase: messages.Registered, Session: s.ID, ClearAt: before.until(),
+		Inherited: max(before.lease(), a.out.Get().Inherited)}
 	if taken && rec.Session == s.ID {
 		// An attempt whose reply was lost, or whose incarnation crashed, had succeeded.
 		if old.ack.Clear {
-			clearAt = time.Time{}
+			m.ClearAt = time.Time{}
 		}
-		a.registered(s, rec.CreateIndex, rec.ModifyIndex, clearAt, inherited)
+		a.registered(m, rec.CreateIndex, rec.ModifyIndex)
 		return time.Now(), nil
 	}
-	ack := a.ack.value(s.ID, clearAt.IsZero(), inherited)
+	ack := a.ackValue(s.ID, m.ClearAt.IsZero(), m.Inherited)
 	r := registration{keys: a.Keys, id: a.ID, session: s.ID, value: a.value(false), record: rec,
-		ack: ack.Encode(), old: old, sentinel: protocol.Sentinel(s.ID, a.ack.next(), ack.TTL)}
+		ack: ack.Encode(), old: old, sentinel: protocol.Sentinel(s.ID, ack.Counter, ack.TTL)}
 	if !old.found {
-		e, _, _, err := a.Store.Get(ctx, a.ack.joinKey(), store.Consistent)
+		e, _, _, err := a.Store.Get(ctx, joinKey(a.Keys, a.ID), store.Consistent)
 		if err != nil {
 			return time.Time{}, err
 		}
 		r.joined = e.ModifyIndex
 	}
-	if !clearAt.IsZero() {
+	if !m.ClearAt.IsZero() {
 		// Known before it is sent: should the answer be lost, the next try finds this registration
 		// in the ack. What this process has waited for under an earlier one says nothing of who was
 		// registered since.
-		m := a.out.Get()
-		m.ClearAt, m.Inherited = clearAt, inherited
-		a.out.Set(m)
+		now := a.out.Get()
+		now.ClearAt, now.Inherited = m.ClearAt, m.Inherited
+		a.out.Set(now)
 	}
+	return a.take(ctx, r, m, before.lease())
+}
+
+// take sends the registration. m is what it makes of this member, lease what a predecessor may
+// count on.
+func (a *MembershipKeeper) take(ctx context.Context, r registration, m messages.Membership,
+	lease time.Duration) (time.Time, error) {
 	earlier := a.sent
-	a.sent = messages.Membership{Phase: messages.Registered, Session: s.ID, ClearAt: clearAt,
-		Inherited: inherited}
+	a.sent = m
 	var result store.Result
-	err = a.Answered(ctx, func(ctx context.Context) error {
+	err := a.Answered(ctx, func(ctx context.Context) (err error) {
 		result, err = a.Store.Txn(ctx, r.ops()...)
 		return err
 	})
 	if err != nil && !store.OutcomeUnknown(err) {
 		a.sent = earlier
 	}
-	if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Key == a.ack.joinKey() {
+	refused, _ := errors.AsType[*store.RefusedError](err)
+	switch {
+	case refused != nil && refused.Key == joinKey(a.Keys, a.ID):
 		return time.Now(), nil // another member came between
-	}
-	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrSessionGone) {
-		// Lock-delay, or somebody was quicker. Consul wakes no watch at the end of
-		// a lock-delay, so this is asked again by the clock.
+	case errors.Is(err, store.ErrRefused), errors.Is(err, store.ErrSessionGone):
+		// A lock-delay, or somebody was quicker. Consul wakes no watch at the end of a lock-delay,
+		// so this is asked again by the clock.
 		a.wait("lock-delay")
 		return time.Now().Add(LockPoll(a.LockDelay, time.Since(a.waiting.since))), nil
-	}
-	if err != nil {
+	case err != nil:
 		return time.Time{}, err
 	}
-	if e, ok := result.Entry(a.Keys.Ack(a.ID)); ok {
-		a.ack.index.Store(e.ModifyIndex)
-	}
-	created, ok := result.Entry(key)
+	ack, _ := result.Entry(a.Keys.Ack(a.ID))
+	created, ok := result.Entry(a.Keys.Member(a.ID))
 	if !ok {
 		return time.Time{},
 			errors.New("registering: Consul's answer does not hold the record's index")
 	}
-	if !clearAt.IsZero() { // counted from when it is known to be registered
-		clearAt = actor.Latest(clearAt, time.Now().Add(before.lease()))
+	a.ack.index = ack.ModifyIndex
+	if !m.ClearAt.IsZero() { // counted from when it is known to be registered
+		m.ClearAt = actor.Latest(m.ClearAt, time.Now().Add(lease))
 	}
-	a.registered(s, created.CreateIndex, created.ModifyIndex, clearAt, inherited)
+	a.registered(m, created.CreateIndex, created.ModifyIndex)
 	return time.Now(), nil
 }
 
-func (a *MembershipKeeper) registered(s messages.Session, index, written uint64, clearAt time.Time,
-	inherited time.Duration) {
+func (a *MembershipKeeper) registered(m messages.Membership, index, written uint64) {
 	a.waiting, a.sent = predecessorWait{}, messages.Membership{}
-	attrs := []any{"session", s.ID, "index", index}
-	if clearAt.IsZero() {
-		inherited = 0
+	m.Index, m.Written = index, written
+	attrs := []any{"session", m.Session, "index", index}
+	if m.ClearAt.IsZero() {
+		m.Inherited = 0
 	} else {
 		attrs = append(attrs, "inherited_items_wait",
-			time.Until(clearAt).Round(time.Millisecond).String())
+			time.Until(m.ClearAt).Round(time.Millisecond).String())
 	}
 	a.Log.Info("registered", attrs...)
-	a.out.Set(messages.Membership{Phase: messages.Registered, Session: s.ID, Index: index,
-		Written: written, ClearAt: clearAt, Inherited: inherited})
+	a.out.Set(m)
 }
 
 // lockPoll is how soon a lock that came after the registration is written down.
@@ -274,27 +292,26 @@ const lockPoll = 250 * time.Millisecond
 // this process when it is dead.
 func (a *MembershipKeeper) settle(ctx context.Context, s messages.Session, m messages.Membership) (
 	next time.Time, err error) {
-	lockless := a.ack.lockless.Load()
+	lockless := a.ack.lockless
 	if lockless {
 		next = time.Now().Add(lockPoll)
 	}
-	clear := m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt)
+	waits := !m.ClearAt.IsZero()
+	clear := !waits || !time.Now().Before(m.ClearAt)
 	if !clear {
 		next = actor.Earliest(next, m.ClearAt)
 	}
-	if (!clear || m.ClearAt.IsZero()) && (!lockless || a.Lock() == "") {
+	if !(waits && clear) && !(lockless && a.Lock() != "") {
 		return next, nil
 	}
-	err = a.ack.raise(ctx, s.ID, func() protocol.Ack {
-		return a.ack.value(s.ID, clear, m.Inherited)
-	})
-	if err != nil && lockless {
-		a.ack.lockless.Store(true)
+	err = a.raise(ctx, s.ID, clear, m.Inherited)
+	if err != nil {
+		a.ack.lockless = lockless
 	}
 	if errors.Is(err, store.ErrRefused) {
 		return time.Now().Add(a.Renew), nil // the watch will say what became of the record
 	}
-	if err != nil || !clear || m.ClearAt.IsZero() {
+	if err != nil || !waits || !clear {
 		return m.ClearAt, err
 	}
 	m.ClearAt, m.Inherited = time.Time{}, 0
@@ -308,7 +325,7 @@ func (a *MembershipKeeper) settle(ctx context.Context, s messages.Session, m mes
 func (a *MembershipKeeper) write(ctx context.Context, session string, m messages.Membership,
 	index uint64) error {
 	key := a.Keys.Member(a.ID)
-	for tries := 3; ; tries-- {
+	for again := true; ; again = false {
 		result, err := a.Store.Txn(ctx,
 			store.Rewrite(key, a.value(m.Phase == messages.Leaving), 0, index, session)...)
 		if err == nil {
@@ -320,7 +337,7 @@ func (a *MembershipKeeper) write(ctx context.Context, session string, m messages
 		if !refused {
 			return err
 		}
-		if r.Op != 1 || tries == 1 {
+		if r.Op != 1 || !again {
 			return nil // the watch will say what became of the record
 		}
 		e, _, _, err := a.Store.Get(ctx, key, store.Consistent)
@@ -343,10 +360,9 @@ func (a *MembershipKeeper) markLeaving(ctx context.Context, _ LeaveOrder) (struc
 	return struct{}{}, a.write(ctx, m.Session, m, m.Written)
 }
 
-// goodbye takes the record away, with the keys of this member that are left (or
-// with KeepItems leaves them and says for how long), in
-// one transaction: nobody waits for a grace. It is the keeper's last act but for
-// the end of a probe, after the workers have stopped and the leadership is given up.
+// goodbye takes the record away, with the keys of this member that are left (or with KeepItems
+// leaves them and says for how long), in one transaction: nobody waits for a grace. It is the
+// keeper's last act, after the workers have stopped and the leadership is given up.
 //
 // So it does where it is not known whether this member is registered: the leader may have handed it
 // something, and nothing of that was begun.
@@ -358,7 +374,7 @@ func (a *MembershipKeeper) goodbye(ctx context.Context) {
 	m, s := a.out.Get(), a.session.Get()
 	known := m.In(s.ID)
 	if !known {
-		if m = a.sent; !m.ClearAt.IsZero() { // as in register
+		if m = a.sent; !m.ClearAt.IsZero() { // as in take
 			m.ClearAt = actor.Latest(m.ClearAt, time.Now().Add(m.Inherited))
 		}
 	}
@@ -379,7 +395,7 @@ func (a *MembershipKeeper) goodbye(ctx context.Context) {
 		if a.KeepItems == 0 && left == 0 {
 			return a.Store.Goodbye(ctx, l)
 		}
-		ack := a.ack.value(s.ID, left == 0, m.Inherited)
+		ack := a.ackValue(s.ID, left == 0, m.Inherited)
 		ack.Stopped, ack.Keep = true, a.KeepItems
 		if left > 0 { // of its own lease nothing is left
 			ack.TTL = max(left, protocol.MinLease)

@@ -1,11 +1,9 @@
 package member
 
 import (
-	"errors"
 	"log/slog"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/consul/api"
 
@@ -35,7 +33,7 @@ func cutOff(t *testing.T) (a *MembershipKeeper, out *messages.State[messages.Mem
 	return NewMembershipKeeper(b, out, messages.NewState(messages.Session{ID: "own"}).Reader(),
 		messages.NewState(OwnRecord{}).Reader(), messages.NewState(messages.Holdings{}).Reader(),
 		messages.NewState(uint64(0)).Reader(), messages.NewMailbox[LeaveOrder, struct{}](),
-		&OwnAck{}), out
+		messages.NewMailbox[AckWrite, struct{}]()), out
 }
 
 func TestARecordOfASessionThatIsOverIsNotMarked(t *testing.T) {
@@ -46,18 +44,5 @@ func TestARecordOfASessionThatIsOverIsNotMarked(t *testing.T) {
 	}
 	if now := out.Get(); now != before {
 		t.Errorf("it says %+v, and was %+v", now, before)
-	}
-}
-
-func TestAProbeIsNotForgottenForOneThatCouldNotBeMade(t *testing.T) {
-	a, _ := cutOff(t)
-	ends := time.Now().Add(time.Minute)
-	a.probe, a.probeEnds = "earlier", ends
-	a.waiting = predecessorWait{session: "holder", since: time.Now().Add(-time.Hour)}
-	if _, err := a.keptAlive(t.Context(), store.DefaultTTL); !errors.Is(err, store.ErrUnreachable) {
-		t.Errorf("a probe was made: error %v", err)
-	}
-	if a.probe != "earlier" || !a.probeEnds.Equal(ends) || a.waiting.probe != "" {
-		t.Errorf("it ends %q at its stop, and waits for %q", a.probe, a.waiting.probe)
 	}
 }

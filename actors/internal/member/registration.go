@@ -19,7 +19,7 @@ const (
 	recordStands      recordStep = iota // as far as it is known
 	recordBehind                        // the view is older than the record: it is read
 	recordLost                          // another session holds it, or none
-	recordOverwritten                   // a stranger has put another value into it
+	recordOverwritten                   // somebody else has put another value into it
 	recordOutdated                      // it is as this member wrote it, before a setting changed
 )
 
@@ -161,4 +161,42 @@ func (r registration) ops() []store.Op {
 		ops = append(ops, store.Advance(joinKey(r.keys, r.id), r.joined))
 	}
 	return ops
+}
+
+// joinKey is the sequence key of a member's registrations. Without it a copy of one that found no
+// ack could be applied once more after the goodbye, which takes the ack away.
+func joinKey(k protocol.Keys, id string) string { return k.SequenceOf("join", id) }
+
+// holder is who is in the way of a registration.
+type holder struct {
+	session string
+	address string
+	process protocol.Process
+	ttl     time.Duration // of the session
+	named   bool          // the session bears the name of this member
+	stopped bool          // it has said that all its work has ended, and has not ended its session
+}
+
+// holderStep is what a registering member does about who holds its id.
+type holderStep int
+
+const (
+	waitForExpiry holderStep = iota // its session expires if it is dead
+	endItsSession                   // it is dead
+	refuseID                        // it lives
+)
+
+// next decides, given this process's instance and what is known of the holder's process. A dead
+// process's session is ended at once. A living one keeps the id: this member refuses to start. One
+// on another host cannot be asked: its session expires if it is dead.
+func (h holder) next(instance string, liveness protocol.Liveness) holderStep {
+	// an earlier session of this very process, whose work has ended or is ending
+	own := h.process.Instance == instance && instance != ""
+	switch dead := own || h.stopped || liveness == protocol.Dead; {
+	case dead && h.named:
+		return endItsSession
+	case !dead && liveness == protocol.Alive:
+		return refuseID
+	}
+	return waitForExpiry
 }

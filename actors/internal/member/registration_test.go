@@ -157,3 +157,27 @@ func TestALockIsTriedMoreSeldomTheLongerItIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoHoldsAnIDIsEndedRefusedOrWaitedFor(t *testing.T) {
+	own := protocol.Process{Instance: "me"}
+	for name, c := range map[string]struct {
+		h        holder
+		liveness protocol.Liveness
+		want     holderStep
+	}{
+		"a dead process":             {holder{named: true}, protocol.Dead, endItsSession},
+		"a living process":           {holder{named: true}, protocol.Alive, refuseID},
+		"a process of another host":  {holder{named: true}, protocol.Unknown, waitForExpiry},
+		"this process":               {holder{named: true, process: own}, protocol.Alive, endItsSession},
+		"one whose work has stopped": {holder{named: true, stopped: true}, protocol.Alive, endItsSession},
+		"dead, under another name":   {holder{}, protocol.Dead, waitForExpiry},
+		"alive, under another name":  {holder{}, protocol.Alive, refuseID},
+	} {
+		if got := c.h.next("me", c.liveness); got != c.want {
+			t.Errorf("%s: %v; want %v", name, got, c.want)
+		}
+	}
+	if got := (holder{named: true}).next("", protocol.Alive); got != refuseID {
+		t.Errorf("two instances without names are taken for one: %v", got)
+	}
+}

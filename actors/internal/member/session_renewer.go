@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -24,20 +25,17 @@ type SessionRenewer struct {
 	// holdings tells at the end whether work is still running: then the session is
 	// left to expire, for its lock is what keeps that work's items from others.
 	holdings messages.Reader[messages.Holdings]
-	lastStep func() // before it ends the session, or leaves it to expire
 
-	binding *store.Binding // to check
-	quiet   bool           // the check's reports are not taken, so no lease is asked for
+	binding store.Binding // to check
+	fit     fitness
 }
 
 // NewSessionRenewer wires the actor.
 func NewSessionRenewer(b *actor.Base, out *messages.State[messages.Session],
 	check messages.Reader[messages.Check], record messages.Reader[OwnRecord],
-	holdings messages.Reader[messages.Holdings], lastStep func()) *SessionRenewer {
+	holdings messages.Reader[messages.Holdings]) *SessionRenewer {
 	return &SessionRenewer{Base: b, out: out, check: check, record: record, holdings: holdings,
-		lastStep: lastStep,
-		binding: &store.Binding{Store: b.Store.Store, CheckTTL: b.CheckTTL, TTL: b.TTL,
-			Check: check, Log: b.Log}}
+		binding: store.Binding{Store: b.Store.Store, CheckTTL: b.CheckTTL, TTL: b.TTL, Check: check, Log: b.Log}}
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -49,7 +47,6 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			LockDelay: a.LockDelay},
 	}
 	defer renewal.Wait()
-	defer a.binding.Wait()
 	record, check := a.record.Subscribe(), a.check.Subscribe()
 	var timer actor.Timer
 	defer timer.Stop()
@@ -69,7 +66,7 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 				continue // not yet registered under it: the record says nothing about this session
 			}
 		case <-check.Changed():
-			if check.Take(); a.out.Get().ID != "" && !a.quiet {
+			if check.Take(); a.out.Get().ID != "" {
 				continue
 			}
 		case <-timer.At(due):
@@ -78,27 +75,7 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			return err
 		}
 		s := a.out.Get()
-		if who, since := a.Stuck(time.Now()); who != "" {
-			if !held {
-				a.Log.Error("actor-stuck", "actor", who, "for",
-					time.Since(since).Round(time.Second).String(),
-					"then",
-					"the session is not renewed, so that others take over what this member holds",
-					"do", "see what the actor waits for, or start this member anew")
-			}
-			held, due = true, time.Now().Add(a.Lease/20)
-			continue
-		}
-		if held {
-			held = false
-			a.Log.Info("actor-goes-on", "then", "the session is renewed again")
-		}
-		if a.quiet = a.binding.Quiet(s); a.quiet {
-			var gone bool
-			if gone, due = a.binding.Gone(ctx, s); gone {
-				a.ended(s)
-				due = time.Now()
-			}
+		if held, due = a.hung(held); held {
 			continue
 		}
 		if s.ID == "" {
@@ -117,6 +94,12 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 		case errors.Is(err, store.ErrInvalid) && s.Count == 0:
 			// later it is no setting that was refused
 			return supervisor.Escalate(err)
+		case errors.Is(err, store.ErrDenied) && s.Count == 0:
+			if err := a.fit.lacks(fmt.Errorf(
+				"%w; the rule is session_prefix \"\" { policy = \"write\" } (docs/acl.md)",
+				err)); errors.Is(err, ErrUnfit) {
+				return err
+			}
 		case errors.Is(err, store.ErrSessionGone):
 			a.ended(s)
 		}
@@ -125,6 +108,22 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 		}
 		due = renewal.Due(err, a.out.Get().Lease)
 	}
+}
+
+// hung tells whether an actor of this member hangs, so that the session is not renewed, and when to
+// look again. was: it did before.
+func (a *SessionRenewer) hung(was bool) (is bool, again time.Time) {
+	now := time.Now()
+	who, since := a.Stuck(now)
+	switch is = who != ""; {
+	case is && !was:
+		a.Log.Error("actor-stuck", "actor", who, "for", now.Sub(since).Round(time.Second).String(),
+			"then", "the session is not renewed, so that others take over what this member holds",
+			"do", "see what the actor waits for, or start this member anew")
+	case was && !is:
+		a.Log.Info("actor-goes-on", "then", "the session is renewed again")
+	}
+	return is, now.Add(a.Lease / 20)
 }
 
 // ask opens or renews the session and publishes it.
@@ -157,7 +156,6 @@ func (a *SessionRenewer) ask(ctx context.Context, renewal *store.Renewal,
 func (a *SessionRenewer) ended(s messages.Session) {
 	a.Log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it",
 		"lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
-	a.binding.Ended(s)
 	a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
 }
 
@@ -168,7 +166,7 @@ func (a *SessionRenewer) close(ctx context.Context) {
 	if ctx.Err() == nil {
 		return // a crash: the next incarnation goes on with the session
 	}
-	if a.lastStep(); s.ID == "" {
+	if s.ID == "" {
 		return
 	}
 	if n := a.holdings.Get().Active(); n > 0 {

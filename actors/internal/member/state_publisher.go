@@ -2,7 +2,6 @@ package member
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -22,7 +21,7 @@ type StatePublisher struct {
 	assignments messages.Reader[messages.Assignments]
 	holdings    messages.Reader[messages.Holdings]
 	records     *WorkRecords
-	ack         *OwnAck
+	acks        *messages.Mailbox[AckWrite, struct{}]
 
 	written protocol.WorkSummary // as it was written last
 	at      time.Time            // when
@@ -40,10 +39,9 @@ func NewStatePublisher(b *actor.Base, session messages.Reader[messages.Session],
 	membership messages.Reader[messages.Membership],
 	assignments messages.Reader[messages.Assignments],
 	holdings messages.Reader[messages.Holdings], records *WorkRecords,
-	ack *OwnAck) *StatePublisher {
+	acks *messages.Mailbox[AckWrite, struct{}]) *StatePublisher {
 	return &StatePublisher{Base: b, session: session, membership: membership,
-		assignments: assignments, holdings: holdings, records: records,
-		ack:   ack,
+		assignments: assignments, holdings: holdings, records: records, acks: acks,
 		since: map[string]time.Time{}, ladder: store.NewLadder()}
 }
 
@@ -54,7 +52,6 @@ const (
 	statesSettle = time.Second
 	statesEvery  = 2 * time.Second
 	numbersEvery = 15 * time.Second
-	statesDenied = time.Minute // until it is tried again, where the token does not allow it
 )
 
 // Run is the actor: see [supervisor.Child].
@@ -117,13 +114,9 @@ func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Tim
 	}
 	a.news = time.Time{}
 	if err := a.write(ctx, want, now); err != nil {
-		wait := actor.Latest(now.Add(a.ladder.NextBackOff()), now.Add(statesEvery))
-		if errors.Is(err, store.ErrDenied) {
-			wait = now.Add(statesDenied)
-		}
-		a.Log.Debug("states-not-published", "err", err, "retry_in", wait.Sub(now).String())
-		a.again = wait
-		return wait
+		a.again = now.Add(max(a.ladder.NextBackOff(), statesEvery))
+		a.Log.Debug("states-not-published", "err", err, "retry_in", a.again.Sub(now).String())
+		return a.again
 	}
 	a.ladder.Reset()
 	return next
@@ -132,7 +125,8 @@ func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Tim
 // write writes the summary, if the record is still the session's, over the version that is known:
 // so neither a second copy of the request nor one that arrives late takes a newer one back.
 //
-// Where it names work that has failed too often, the ack goes with it, so that the leader reads it.
+// Where it names other work that has failed too often than before, the ack goes with it, so that the
+// leader reads it.
 func (a *StatePublisher) write(ctx context.Context, s protocol.WorkSummary, now time.Time) error {
 	key := a.Keys.State(a.ID)
 	if !a.known {
@@ -150,28 +144,21 @@ func (a *StatePublisher) write(ctx context.Context, s protocol.WorkSummary, now 
 		}
 	}
 	s.Seq, s.At = a.written.Seq+1, now.UTC()
-	fails := over(s)
-	a.ack.failing.Store(len(fails) > 0)
-	// It may have passed without the item's release, which wakes the leader by itself.
-	held := a.holdings.Get().Items
-	passed := slices.ContainsFunc(a.told, func(x overItem) bool { return held.Has(x.id) })
-	if slices.Equal(fails, a.told) || len(fails) == 0 && !passed {
-		r, err := a.Store.Txn(ctx, store.CheckSession(a.Keys.Member(a.ID), s.Session),
-			store.CAS(key, s.Encode(), 0, a.index))
+	fails, put := over(s), store.CAS(key, s.Encode(), 0, a.index)
+	if slices.Equal(fails, a.told) {
+		r, err := a.Store.Txn(ctx, store.CheckSession(a.Keys.Member(a.ID), s.Session), put)
 		if err != nil {
 			a.known = false
 			return err
 		}
 		e, _ := r.Entry(key)
-		a.written, a.at, a.index, a.told = s, now, e.ModifyIndex, fails
+		a.written, a.at, a.index = s, now, e.ModifyIndex
 		return nil
 	}
 	a.known = false // the next write reads what this one has made of the key
-	err := a.ack.raise(ctx, s.Session, func() protocol.Ack {
-		m := a.membership.Get()
-		clear := m.ClearAt.IsZero() || !time.Now().Before(m.ClearAt)
-		return a.ack.value(s.Session, clear, m.Inherited)
-	}, store.CAS(key, s.Encode(), 0, a.index))
+	failing := len(fails) > 0
+	_, err := a.acks.Call(ctx, AckWrite{Session: s.Session, Ops: []store.Op{put},
+		Failing: &failing})
 	if err == nil {
 		a.written, a.at, a.told = s, now, fails
 	}

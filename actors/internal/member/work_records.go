@@ -2,7 +2,6 @@ package member
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,13 +33,9 @@ type workRecord struct {
 	row      time.Time // when the first of those was
 	exit     string    // what the last one said
 	exitAt   time.Time
-	next     time.Time // the next start, as the supervisor's policy said
-	again    uint64    // the order to restart that it was started after
-	// ended is when it has ended by itself lately, as far as that may exceed the limit, and faults
-	// when its host was to blame for that; over: it has exceeded it since it was started here, if
-	// hosts, with the host's part.
-	ended, faults []time.Time
-	over, hosts   bool
+	next     time.Time   // the next start, as the supervisor's policy said
+	again    uint64      // the order to restart that it was started after
+	ended    []time.Time // by itself lately, as far as that may exceed the limit
 }
 
 // restartLimit is how often work may end by itself within a window before its item is given up.
@@ -121,78 +116,44 @@ func (r *workRecord) first(now time.Time) bool {
 }
 
 // ends: a run has ended although the item is owned still. It fails unless something else has ended
-// it; host: its host is to blame.
-func (r *workRecord) ends(exit string, fails, host bool) {
+// it.
+func (r *workRecord) ends(exit string, fails bool) {
 	now := time.Now()
 	r.write(func() {
 		if now.Sub(r.begun) >= healthyAfter {
-			r.inRow, r.over = 0, r.over && !r.hosts // as reported says
+			r.inRow = 0
 		}
 		if fails {
 			if r.inRow++; r.inRow == 1 {
 				r.row = now
 			}
-			r.count(now, host)
+			if most := r.of.limit.most; most > 0 {
+				r.ended = append(r.ended, now)
+				r.ended = r.ended[max(0, len(r.ended)-most-1):]
+			}
 		}
 		r.restarts++
 		r.begun, r.exit, r.exitAt = time.Time{}, exit, now
 	})
 }
 
-// count takes in that a run has ended by itself.
-func (r *workRecord) count(now time.Time, host bool) {
+// over tells whether the work has failed too often for its window, so that the leader is to take the
+// item away, and when time alone ends that.
+func (r workRecord) over(now time.Time) (over bool, until time.Time) {
+	if len(r.ended) == 0 {
+		return false, time.Time{}
+	}
 	limit := r.of.limit
-	if limit.most == 0 {
-		return
-	}
-	ends := &r.ended
-	if host {
-		ends = &r.faults
-	}
-	*ends = append(*ends, now)
-	for _, ends := range []*[]time.Time{&r.ended, &r.faults} {
-		*ends = slices.DeleteFunc(*ends, func(at time.Time) bool {
-			return now.Sub(at) > limit.window
-		})
-		*ends = (*ends)[max(0, len(*ends)-limit.most-1):]
-	}
-	r.hosts = len(r.ended) <= limit.most
-	r.over = len(r.ended)+len(r.faults) > limit.most
-}
-
-// failedUntil is until when the work's own failures are too many for their window; zero: they are
-// not.
-func (r workRecord) failedUntil() time.Time {
-	if !r.over || r.hosts {
-		return time.Time{}
-	}
-	return r.ended[len(r.ended)-1-r.of.limit.most].Add(r.of.limit.window)
-}
-
-// reported tells whether the leader is to take the item away, and when time alone ends that: its
-// own failures count within their window, should nobody have heard of them by then; what its host
-// was to blame for is over when the work has run for a while.
-func (r workRecord) reported(now time.Time) (over bool, until time.Time) {
-	switch {
-	case !r.over:
+	if len(r.ended) <= limit.most || r.ended[limit.most].Sub(r.ended[0]) > limit.window {
 		return false, time.Time{}
-	case !r.hosts:
-		if until = r.failedUntil(); now.Before(until) {
-			return true, until
-		}
-		return false, time.Time{}
-	case r.begun.IsZero():
-		return true, time.Time{}
 	}
-	if until = r.begun.Add(healthyAfter); now.Before(until) {
-		return true, until
-	}
-	return false, time.Time{}
+	until = r.ended[0].Add(limit.window)
+	return now.Before(until), until
 }
 
 // loops tells whether the work loops, and when time alone will have ended that.
 func (r workRecord) loops(now time.Time) (loops bool, until time.Time) {
-	if until = r.failedUntil(); now.Before(until) {
+	if over, until := r.over(now); over {
 		return true, until // or until the leader has taken the item away
 	}
 	if r.inRow < loopsAfter {

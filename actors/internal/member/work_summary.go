@@ -82,9 +82,9 @@ func (in summaryInput) describe(r *protocol.WorkReport, h messages.Holding) (nex
 		return time.Time{}
 	}
 	r.Restarts, r.Exit, r.ExitAt = record.restarts, record.exit, record.exitAt.UTC()
-	over, calm := record.reported(in.now)
+	over, calm := record.over(in.now)
 	if over {
-		r.Over, r.Hosts, r.Again = true, record.hosts, record.again
+		r.Over, r.Again = true, record.again
 	}
 	loops, next := record.loops(in.now)
 	switch {
@@ -116,7 +116,7 @@ func rankOf(r protocol.WorkReport) int {
 func over(s protocol.WorkSummary) (ids []overItem) {
 	for _, r := range s.Items {
 		if r.Over {
-			ids = append(ids, overItem{r.ID, r.Token, r.Again, r.Hosts})
+			ids = append(ids, overItem{r.ID, r.Token, r.Again})
 		}
 	}
 	return ids
@@ -126,7 +126,6 @@ func over(s protocol.WorkSummary) (ids []overItem) {
 type overItem struct {
 	id           string
 	token, again uint64
-	hosts        bool
 }
 
 // worst returns the items that a summary names.
@@ -154,7 +153,7 @@ func sameStates(x, y protocol.WorkSummary) bool {
 	for i := range x.Items {
 		a, b := x.Items[i], y.Items[i]
 		if a.ID != b.ID || a.State != b.State || a.Token != b.Token || a.Over != b.Over ||
-			a.Again != b.Again || a.Hosts != b.Hosts {
+			a.Again != b.Again {
 			return false
 		}
 	}

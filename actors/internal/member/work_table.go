@@ -15,10 +15,10 @@ type workTable struct {
 	items    map[string]*job
 	released map[string]release
 	seen     map[string]time.Time // since when an item could be started
-	missing  missing              // of them, those without a payload
-	stuck    missing              // that could not be released
-	unread   missing              // that run, and whose change could not be read
-	told     uint64               // the newest unreadable key that the leader has been told of
+	// skipped has items of which Consul did not do what was asked, and until when nothing is asked.
+	// They keep no others from being started and released.
+	skipped map[string]time.Time
+	told    uint64 // the newest unreadable key that the leader has been told of
 	// a key went that this member had not released, and the leader has not been told
 	vanished bool
 	record   uint64 // the registration that released counts for
@@ -26,8 +26,7 @@ type workTable struct {
 
 func newWorkTable() *workTable {
 	return &workTable{items: map[string]*job{}, released: map[string]release{},
-		seen: map[string]time.Time{}, missing: missing{}, stuck: missing{},
-		unread: missing{}}
+		seen: map[string]time.Time{}, skipped: map[string]time.Time{}}
 }
 
 // job is one item that is worked on here.
@@ -120,6 +119,7 @@ func (t *workTable) decide(s snapshot) decision {
 		t.record = s.member.Index
 		clear(t.released)
 	}
+	maps.DeleteFunc(t.skipped, func(_ string, until time.Time) bool { return !until.After(s.now) })
 	for id, j := range t.items {
 		a, assigned := s.view.Items.Get(id)
 		if j.phase == messages.Stopped {
@@ -156,7 +156,7 @@ func (t *workTable) decide(s snapshot) decision {
 			j.final = true
 		case a.Restart > j.restart: // it is started once more when it has ended
 		default:
-			if j.changes.behind(a.Changed) {
+			if j.changes.behind(a.Changed) && !t.skips(&d, id) {
 				d.changed = append(d.changed, id)
 			}
 			continue
@@ -235,19 +235,23 @@ func (t *workTable) open(d *decision, s snapshot) {
 			d.next = actor.Earliest(d.next, due)
 			continue
 		}
-		if until, rests := t.missing.rests(id, s.now); rests {
-			d.next = actor.Earliest(d.next, until)
-			continue
+		if !t.skips(d, id) {
+			d.start = append(d.start, id)
 		}
-		d.start = append(d.start, id)
 	}
 	for id := range t.seen {
 		if _, assigned := s.view.Items.Get(id); !assigned && t.items[id] == nil {
 			t.vanished = true // before its work had begun
 		}
 	}
-	maps.DeleteFunc(t.missing, func(id string, _ rest) bool { return waiting[id].IsZero() })
 	t.seen = waiting
+}
+
+// skips tells whether nothing is asked of Consul about an item for now.
+func (t *workTable) skips(d *decision, id string) bool {
+	until, skipped := t.skipped[id]
+	d.next = actor.Earliest(d.next, until)
+	return skipped
 }
 
 // giveUp lists an item for release, unless a predecessor may still work on it or
@@ -264,7 +268,9 @@ func (t *workTable) giveUp(d *decision, s snapshot, id string, a messages.Assign
 			return
 		}
 	}
-	d.release = append(d.release, id)
+	if !t.skips(d, id) {
+		d.release = append(d.release, id)
+	}
 }
 
 // active counts the jobs whose work has not ended.

@@ -55,8 +55,8 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 		}, gone: true},
 		"not one of another session": {key: &messages.Assignment{Session: "x", CreateIndex: 20,
 			ModifyIndex: 20}, gone: true},
-		"not while it is missing": {key: &own, change: func(_ *snapshot, t *workTable) {
-			t.missing["w"] = rest{until: later}
+		"not while it is skipped": {key: &own, change: func(_ *snapshot, t *workTable) {
+			t.skipped["w"] = later
 			t.seen["w"] = now
 		}, next: later, gone: true},
 		"an inherited one is started": {key: &inherited, want: "start", gone: true},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -21,7 +22,7 @@ type WorkerManager struct {
 	membership  messages.Reader[messages.Membership]
 	assignments messages.Reader[messages.Assignments]
 	leave       *messages.Mailbox[LeaveOrder, struct{}]
-	ack         *OwnAck
+	acks        *messages.Mailbox[AckWrite, struct{}]
 	lease       *LeaseEnforcer
 	table       *workTable
 	records     *WorkRecords
@@ -30,20 +31,19 @@ type WorkerManager struct {
 	again   time.Time // releases and payloads are not asked for before
 	changed bool      // since the holdings were published
 	more    bool      // items are still to be started or released
-	fewer   int       // payloads are read at once: see readPace; 0: startBatch
-	freed   int       // are released at once, like fewer; 0: releaseBatch
-	said    int       // items running, by the log
+	batch   batch
+	said    int // items running, by the log
 }
 
 // NewWorkerManager wires the actor.
 func NewWorkerManager(b *actor.Base, out *messages.State[messages.Holdings],
 	session messages.Reader[messages.Session], membership messages.Reader[messages.Membership],
 	assignments messages.Reader[messages.Assignments],
-	leave *messages.Mailbox[LeaveOrder, struct{}], ack *OwnAck,
+	leave *messages.Mailbox[LeaveOrder, struct{}], acks *messages.Mailbox[AckWrite, struct{}],
 	lease *LeaseEnforcer, records *WorkRecords) *WorkerManager {
 	return &WorkerManager{Base: b, out: out, session: session, membership: membership,
-		assignments: assignments, leave: leave, ack: ack, lease: lease, table: newWorkTable(),
-		records: records}
+		assignments: assignments, leave: leave, acks: acks, lease: lease, table: newWorkTable(),
+		records: records, batch: releaseBatch}
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -124,73 +124,59 @@ func (a *WorkerManager) withinLease(ctx context.Context, s snapshot) (context.Co
 	return a.lease.bind(ctx, s.session.ID)
 }
 
-// consult does what needs Consul: releases, and the payloads of what is to start.
+// consult does what needs Consul: releases, and the payloads of what is to start or has changed. It
+// returns when to go on.
 func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s snapshot,
-	d decision) (time.Time,
-	error) {
-	var again time.Time
-	var batch []string // to start
-	err := error(nil)
-	release, due := a.table.stuck.ready(d.release, s.now)
-	again = actor.Earliest(again, due)
-	a.more = len(release) > a.releaseBatch() || len(d.start) > a.startBatch()
-	if d.odd != 0 || a.table.vanished && s.registered() {
+	d decision) (again time.Time, err error) {
+	a.more = len(d.release) > a.batch.of(releaseBatch) || len(d.start) > a.batch.of(readBatch)
+	asked := d.odd != 0 || a.table.vanished && s.registered()
+	if asked {
 		err = a.complain(ctx, s, d.odd)
 	}
-	if err == nil && len(release) > 0 {
-		batch := a.table.stuck.batch(release, a.releaseBatch())
-		if err = a.release(ctx, s, batch); err == nil && len(batch) < len(release) {
+	for _, step := range []struct {
+		ids  []string
+		most batch
+		do   func(ids []string) error
+	}{
+		{d.release, releaseBatch, func(ids []string) error { return a.release(ctx, s, ids) }},
+		{d.start, readBatch, func(ids []string) error { return a.start(ctx, group, s, ids) }},
+		{d.changed, readBatch, func(ids []string) error { return a.changes(ctx, s, ids) }},
+	} {
+		if len(step.ids) == 0 || err != nil {
+			continue
+		}
+		asked = true
+		ids := step.ids[:min(len(step.ids), a.batch.of(step.most))]
+		if err = step.do(ids); err == nil && len(ids) < len(step.ids) {
 			again = s.now
 		}
-		if a.releasePace(len(batch), err); len(batch) == 1 && err != nil && actor.Transient(err) {
-			a.alone(a.table.stuck, "the release of ", batch[0], err)
-			again, err = a.again, nil
+		if err != nil && ctx.Err() == nil {
+			a.batch.failed(len(ids), err)
+			a.skip(ids, err)
 		}
 	}
-	if err == nil && len(d.start) > 0 {
-		batch = a.table.missing.batch(d.start, a.startBatch())
-		if err = a.start(ctx, group, s, batch); err == nil && len(batch) < len(d.start) {
-			again = s.now
-		}
-		for _, id := range batch {
-			if until, rests := a.table.missing.rests(id, s.now); rests {
-				again = actor.Earliest(again, until)
-			}
-		}
-	}
-	var changed []string // of those, the ones that are read
-	if err == nil {
-		var ready []string
-		ready, due = a.table.unread.ready(d.changed, s.now)
-		again = actor.Earliest(again, due)
-		if len(ready) > 0 {
-			changed = a.table.unread.batch(ready, a.startBatch())
-			if err = a.changes(ctx, changed, s); err == nil && len(changed) < len(ready) {
-				again = s.now
-			}
-		}
-	}
+	return a.settle(ctx, asked, again, err)
+}
+
+// settle takes in what came of a turn's requests.
+func (a *WorkerManager) settle(ctx context.Context, asked bool, again time.Time, err error) (
+	time.Time, error) {
 	switch {
 	case ctx.Err() != nil:
-		return again, nil
 	case err == nil:
-		if len(release)+len(d.start)+len(changed) > 0 || d.odd != 0 || a.table.vanished {
+		if asked {
+			a.batch.worked()
 			a.Store.Succeeded("my work")
 			a.ladder.Reset()
 		}
 	case errors.Is(err, store.ErrRefused):
 		a.again = time.Now().Add(a.ladder.NextBackOff())
 		return a.again, nil
-	case actor.Transient(err) && len(changed) == 1:
-		a.alone(a.table.unread, "the change of ", changed[0], err)
-		return a.again, nil
-	case actor.Transient(err) && len(batch) == 1 && len(changed) == 0:
-		a.alone(a.table.missing, "the payload of ", batch[0], err)
-		return a.again, nil
-	case actor.Transient(err), errors.Is(err, store.ErrSessionGone):
+	case actor.Transient(err), errors.Is(err, store.ErrSessionGone),
+		errors.Is(err, messages.ErrAbandoned):
 		wait := a.ladder.NextBackOff()
-		if !errors.Is(err, store.ErrUnreachable) {
-			wait = min(wait, nextAlone) // Consul answers: one of them is at fault
+		if errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid) {
+			wait = min(wait, nextOthers) // Consul answers: one of them is at fault
 		}
 		a.Store.Failed("my work", err, wait)
 		a.again = time.Now().Add(wait)
@@ -199,6 +185,44 @@ func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s 
 		return again, err
 	}
 	return again, nil
+}
+
+// batch is how many items are asked for at once: fewer after a failure, for one of them may be at
+// fault, or their payloads be too large for the way to Consul. Nobody can ask Consul how large they
+// are.
+type batch int
+
+// The most items of one transaction: of releases as many as it has room for, of payloads as many as
+// may be read between two looks at the lease.
+const (
+	releaseBatch batch = store.MaxOps - 2
+	readBatch    batch = 64
+)
+
+func (b *batch) of(most batch) int { return int(min(*b, most)) }
+func (b *batch) worked()           { *b = min(2**b, releaseBatch) }
+
+func (b *batch) failed(n int, err error) {
+	if !errors.Is(err, store.ErrRefused) {
+		*b = batch(max(1, n/2))
+	}
+}
+
+const (
+	// skipFor is how long an item is skipped of which Consul did not do what was asked.
+	skipFor = 30 * time.Second
+	// missingFor is how long an item is skipped that is not in the workload. The leader takes its
+	// key back, but not while its brake is on.
+	missingFor = 2 * time.Second
+	// nextOthers is how soon the other items are asked for then.
+	nextOthers = 200 * time.Millisecond
+)
+
+// skip leaves an item alone that failed by itself, although Consul answered.
+func (a *WorkerManager) skip(ids []string, err error) {
+	if len(ids) == 1 && (errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)) {
+		a.table.skipped[ids[0]] = time.Now().Add(skipFor)
+	}
 }
 
 func (a *WorkerManager) stop(ids []string) {
@@ -236,9 +260,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 	for _, id := range ids {
 		ops = append(ops, store.GetOrEmpty(a.Keys.WorkItem(id)))
 	}
-	begin := time.Now()
 	result, err := a.Store.ReadTxn(ctx, ops...)
-	a.readPace(len(ids), result, time.Since(begin), err)
 	if err != nil {
 		return err
 	}
@@ -249,7 +271,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 	for _, id := range ids {
 		e, _ := result.Entry(a.Keys.WorkItem(id))
 		if e.CreateIndex == 0 {
-			a.table.missing.found(id, time.Now(), a.WorkerSoak)
+			a.table.skipped[id] = time.Now().Add(missingFor)
 			continue
 		}
 		key, _ := s.view.Items.Get(id)
@@ -272,9 +294,6 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 			return fmt.Errorf("starting the work on %s: %w", id, err)
 		}
 		delete(a.table.seen, id)
-		if a.table.missing[id].failed {
-			a.Store.Succeeded("the payload of " + id)
-		}
 		a.table.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID,
 			restart: key.Restart, since: time.Now(), handle: h, changes: changes}
 		a.changed = true
@@ -328,16 +347,15 @@ func (a *WorkerManager) keep(item actor.Item, session string,
 func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 	record *workRecord) (err error) {
 	record.begins()
-	exit, fails, host := "it panicked", true, false
+	exit, fails := "it panicked", true
 	defer func() {
 		if ctx.Err() == nil {
-			record.ends(exit, fails, host)
+			record.ends(exit, fails)
 		}
 	}()
 	err = hostsOwn(a.Work(ctx, item))
 	if exit = "it returned"; err != nil {
-		exit = line(err)
-		fails, host = !interrupted(err), hostFault(err)
+		exit, fails = line(err), !interrupted(err)
 	}
 	return err
 }
@@ -394,17 +412,12 @@ func (a *WorkerManager) close(ctx context.Context, group *supervisor.Group) erro
 		d := a.table.decide(s)
 		a.stop(d.stop)
 		progress := false
-		if release, _ := a.table.stuck.ready(d.release, s.now); reachable && len(release) > 0 {
-			batch := a.table.stuck.batch(release, a.releaseBatch())
+		if reachable && len(d.release) > 0 {
+			ids := d.release[:min(len(d.release), a.batch.of(releaseBatch))]
 			err := a.LastCall(call, func(ctx context.Context) error {
-				return a.release(ctx, s, batch)
+				return a.release(ctx, s, ids)
 			})
-			a.releasePace(len(batch), err)
-			answered := errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
-			if answered && len(batch) == 1 {
-				a.alone(a.table.stuck, "the release of ", batch[0], err)
-			}
-			progress = err == nil || answered
+			progress = err == nil
 			reachable = progress || errors.Is(err, store.ErrRefused)
 		}
 		a.tell()
@@ -439,4 +452,53 @@ func (a *WorkerManager) mark(ctx context.Context) bool {
 		return false
 	}
 	return true
+}
+
+// release gives items up whose work has ended: the keys go and the ack rises in one transaction,
+// under the condition that the record is still this session's. One whose outcome is unknown is sent
+// again: deleting a deleted key succeeds, and a key that was made anew has another index.
+func (a *WorkerManager) release(ctx context.Context, s snapshot, ids []string) error {
+	var ops []store.Op
+	for _, id := range ids {
+		key, _ := s.view.Items.Get(id)
+		r := a.table.released[id]
+		r.token = max(r.token, s.token(key))
+		if j := a.table.items[id]; j != nil {
+			r.token = max(r.token, j.token)
+		}
+		a.table.released[id] = r
+		ops = append(ops, store.DeleteCAS(a.Keys.Assignment(a.ID, id), key.ModifyIndex))
+	}
+	_, err := a.acks.Call(ctx, AckWrite{Session: s.session.ID, Ops: ops})
+	if r, ok := errors.AsType[*store.RefusedError](err); ok && r.Op >= 1 && r.Op <= len(ids) {
+		// The leader has written that key since: its new version is on the way.
+		x := a.table.released[ids[r.Op-1]]
+		x.after, x.at = s.view.Index, time.Now()
+		a.table.released[ids[r.Op-1]] = x
+		if others := slices.Delete(slices.Clone(ids), r.Op-1, r.Op); len(others) > 0 {
+			return errors.Join(a.release(ctx, s, others), err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		key, _ := s.view.Items.Get(id)
+		a.table.released[id] = release{token: a.table.released[id].token, index: key.ModifyIndex,
+			at: time.Now()}
+		delete(a.table.items, id)
+	}
+	a.changed = true
+	a.Log.Debug("released", "items", len(ids))
+	return nil
+}
+
+// complain raises the ack because of a key that somebody else wrote over or took away: the leader,
+// which does not watch the assignments, reads them again and writes it anew.
+func (a *WorkerManager) complain(ctx context.Context, s snapshot, index uint64) error {
+	_, err := a.acks.Call(ctx, AckWrite{Session: s.session.ID})
+	if err == nil {
+		a.table.told, a.table.vanished = max(a.table.told, index), false
+	}
+	return err
 }
