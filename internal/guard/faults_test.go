@@ -223,23 +223,38 @@ func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 // As at a second SIGTERM: the owner ends when Kill has returned, and nobody is left who could stop
 // them.
 func TestKillEndsAllAtOnceWhateverTheGuardProcessDoes(t *testing.T) {
-	bothWays(t, func(t *testing.T, cfg guard.Config) {
-		f, ran := startMortal(t, cfg)
-		ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"),
-			"trap \"\" TERM;")})
-		all := pids(t, f.path("pids"), familySize)
-		must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
-		f.g.Kill(testkit.Patience)
-		wantGone(t, all...)
-		for what, c := range map[string]<-chan error{"Exec": ended, "Run": ran} {
-			if err := within(t, "the end of "+what, c); !errors.Is(err, guard.ErrLost) {
-				t.Errorf("%s: got %v, want ErrLost", what, err)
+	for _, frozen := range []bool{false, true} {
+		bothWays(t, func(t *testing.T, cfg guard.Config) {
+			cfg.StopTimeout = time.Hour
+			f, ran := startMortal(t, cfg)
+			ended := f.exec(t.Context(), guard.Spec{Name: "w", Command: family(f.path("pids"),
+				"trap \"\" TERM;")})
+			all := pids(t, f.path("pids"), familySize)
+			limit := testkit.Patience
+			if frozen {
+				must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
+				limit = time.Second
 			}
-		}
-		if err := f.g.Run(t.Context()); !errors.Is(err, guard.ErrStuck) {
-			t.Errorf("the next Run: %v", err)
-		}
-	})
+			f.g.Kill(limit)
+			wantGone(t, all...)
+			err := within(t, "the end", ended)
+			if errors.Is(err, guard.ErrLost) != frozen {
+				t.Errorf("frozen %v: %v", frozen, err)
+			}
+			if frozen {
+				within(t, "the end of Run", ran)
+				if err := f.g.Run(t.Context()); !errors.Is(err, guard.ErrStuck) {
+					t.Errorf("the next Run: %v", err)
+				}
+				return
+			}
+			if e := exitError(t, err); e.Signal != syscall.SIGKILL || e.Reason != guard.Stopped {
+				t.Errorf("got %#v, want SIGKILL, stopped", e)
+			}
+			_ = f.stop()
+			must(t, within(t, "the end of Run", ran))
+		})
+	}
 }
 
 // Where there are cgroups, the successor kills all that is left; elsewhere the kernel kills the

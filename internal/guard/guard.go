@@ -210,8 +210,9 @@ func notStarted(ctx context.Context, s Spec) error {
 	return fmt.Errorf("guard: command %q: not started: %w", s.Name, context.Cause(ctx))
 }
 
-// Kill kills the guard process, and with it all commands; no other one is started. It returns when
-// nothing of them is left, or after limit. It is for a process that is about to end.
+// Kill kills all commands at once, and starts no more. It returns when nothing of them is left, or
+// after limit. A guard process that has not done it by then, as a frozen one, is killed itself: then
+// it takes up to limit once more. It is for a process that is about to end.
 func (g *Guard) Kill(limit time.Duration) {
 	g.mu.Lock()
 	l := g.link
@@ -220,10 +221,11 @@ func (g *Guard) Kill(limit time.Duration) {
 	if l == nil {
 		return
 	}
-	l.destroy()
-	select {
-	case <-l.over: // Run clears away what it left
-	case <-time.After(limit):
+	l.close()
+	l.controls.put(control{Kind: ctlKill})
+	if !l.idle(limit) {
+		l.destroy()
+		l.idle(limit) // Run clears away what it left
 	}
 }
 

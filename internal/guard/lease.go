@@ -43,22 +43,19 @@ func (l *lease) left() time.Duration {
 // held reports whether work may run.
 func (l *lease) held() bool { return l.Boot != 0 && !l.Gone && l.left() > l.Margin }
 
-// untilStop is the time until work must begin to stop.
-func (l *lease) untilStop() time.Duration { return l.left() - l.Margin }
-
 // untilKill is the time until SIGKILL is sent.
 func (l *lease) untilKill() time.Duration { return l.left() - l.killLead() }
 
 // untilLate is the time until SIGKILL should have ended all work.
 func (l *lease) untilLate() time.Duration { return l.untilKill() + l.killLead()/4 }
 
-// lookEvery is how often the owner looks for work that is late.
+// lookEvery is how often the clocks are compared.
 func (l *lease) lookEvery() time.Duration { return min(watchEvery, l.Margin/20) }
 
 // leaseState is what the clocks say of a lease.
 type leaseState struct {
-	held                 bool
-	untilStop, untilKill time.Duration
+	held      bool
+	untilKill time.Duration
 }
 
 // leaseStates reads the clocks once for each lease that it is asked for: a thousand commands share
@@ -68,7 +65,7 @@ func leaseStates() func(*lease) leaseState {
 	return func(l *lease) leaseState {
 		s, ok := known[l]
 		if !ok {
-			s = leaseState{l.held(), l.untilStop(), l.untilKill()}
+			s = leaseState{l.held(), l.untilKill()}
 			known[l] = s
 		}
 		return s

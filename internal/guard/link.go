@@ -28,26 +28,24 @@ type link struct {
 
 	news     chan event    // of the guard process itself
 	unlinked chan struct{} // closed when Guard.link no longer names it
-	over     chan struct{} // closed when no command is left
 }
 
 func newLink(in io.WriteCloser, both *os.File, kill func()) *link {
 	return &link{in: in, both: both, destroy: kill,
 		controls: newBox[control](), queue: newBox[start](), jobs: map[uint64]*job{},
-		news: make(chan event, 8), unlinked: make(chan struct{}), over: make(chan struct{})}
+		news: make(chan event, 8), unlinked: make(chan struct{})}
 }
 
 // job is one command as its owner sees it.
 type job struct {
-	link   *link
-	id     uint64
-	began  time.Time // when it was handed to the link
-	under  *lease    // guarded by Guard.mu
-	pid    int       // 0 until it has started; guarded by link.mu, as the following
-	killed bool      // the guard process has killed it, and goes on doing so until it is gone
-	done   chan struct{}
-	exit   event // valid when done is closed
-	lost   error // the cause, when the guard process died; valid when done is closed
+	link  *link
+	id    uint64
+	began time.Time // when it was handed to the link
+	under *lease    // guarded by Guard.mu
+	pid   int       // 0 until it has started; guarded by link.mu
+	done  chan struct{}
+	exit  event // valid when done is closed
+	lost  error // the cause, when the guard process died; valid when done is closed
 }
 
 // start queues a command that relies on that lease; nil when the link takes no more. Call it with
@@ -112,15 +110,24 @@ func (l *link) take(e event) {
 		if j != nil {
 			j.pid = e.PID
 		}
-	case evKilled:
-		if j != nil {
-			j.killed = true
-		}
 	case evExited:
 		if j != nil {
 			l.end(j, e)
 		}
 	}
+}
+
+// idle tells whether no command is left within limit.
+func (l *link) idle(limit time.Duration) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		l.mu.Lock()
+		left := len(l.jobs)
+		l.mu.Unlock()
+		if left == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // end needs l.mu.
@@ -130,16 +137,13 @@ func (l *link) end(j *job, exit event) {
 	close(j.done)
 }
 
-// unkilled returns the leases of the commands that may run and that the guard process has not
-// killed. Call it with Guard.mu held.
-func (l *link) unkilled() map[*lease]bool {
+// leases are those of the commands that are left. Call it with Guard.mu held.
+func (l *link) leases() map[*lease]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	leases := map[*lease]bool{}
 	for _, j := range l.jobs {
-		if !j.killed {
-			leases[j.under] = true
-		}
+		leases[j.under] = true
 	}
 	return leases
 }
@@ -169,7 +173,6 @@ func (l *link) silent() bool {
 func (l *link) fail(cause error, stood stand) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	close(l.over)
 	for _, j := range l.jobs {
 		exit := event{Code: -1, Reason: NotStarted, Err: "the guard process was told to end"}
 		if cause != nil || j.pid != 0 {

@@ -37,7 +37,8 @@ const (
 	ctlStop
 	ctlSignal
 	ctlGoodbye
-	ctlEnd // the owner ends by itself; a pipe that closes without it means that the owner died
+	ctlKill // all commands, at once, and start nothing more
+	ctlEnd  // the owner ends by itself; a pipe that closes without it means that the owner died
 )
 
 // control goes through the control pipe.
@@ -67,7 +68,6 @@ const (
 	evHello eventKind = iota + 1
 	evLocked
 	evStarted
-	evKilled // SIGKILL was sent to all of a command
 	evExited
 	evLease // ID is the number of a lease that was taken in
 	evOutputLost

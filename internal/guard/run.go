@@ -185,19 +185,16 @@ func socketPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "guard"), os.NewFile(uintptr(fds[1]), "guard"), err
 }
 
-// overdue reports whether commands run that the guard process has not killed although the time is
-// over by which it must have, with a quarter of what was left for that to take effect gone as well;
-// and when to look again.
+// overdue reports whether commands are left although the time is over by which the guard process
+// must have killed them, with a quarter of what was left for that to take effect gone as well; and
+// when to look again.
 func (g *Guard) overdue(l *link) (late bool, again time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	again = watchEvery
-	for lease := range l.unkilled() {
-		next := lease.untilLate() + time.Millisecond
-		if next <= 0 {
-			late, next = true, lease.lookEvery()
-		}
-		again = min(again, next)
+	for lease := range l.leases() {
+		late = late || lease.untilLate() <= 0
+		again = min(again, lease.lookEvery())
 	}
 	return late, again
 }

@@ -15,9 +15,6 @@ import (
 )
 
 const (
-	// leaseCheck is how often the clocks are compared while commands run. Timers do not see that
-	// the wall clock was set, or that the host slept.
-	leaseCheck = 50 * time.Millisecond
 	// groupCheck is how often a command that is ending is looked at: a process whose parent is not
 	// this one dies unseen.
 	groupCheck = 10 * time.Millisecond
@@ -99,7 +96,7 @@ func (r *runner) loop(controls <-chan control, starts <-chan start) {
 		r.enforce()
 		r.settle()
 		r.dispatch()
-		if r.closing && len(r.runs) == 0 && r.starting == 0 {
+		if r.closing && controls == nil && len(r.runs) == 0 && r.starting == 0 {
 			return
 		}
 		more := starts
@@ -176,6 +173,12 @@ func (r *runner) do(c control) {
 	case ctlLease:
 		r.take(c.Lease)
 		r.emit(event{Kind: evLease, ID: c.Lease.Seq})
+	case ctlKill:
+		r.closing = true
+		for _, run := range r.runs {
+			r.stop(run, Stopped)
+			r.kill(run)
+		}
 	case ctlGoodbye:
 		r.last = goodbye{c.Goodbye, c.Owner}
 	}
@@ -287,10 +290,7 @@ func (r *runner) stop(run *run, why Reason) {
 }
 
 func (r *runner) kill(run *run) {
-	if !run.killed {
-		run.killed = true
-		r.emit(event{Kind: evKilled, ID: run.id})
-	}
+	run.killed = true
 	r.cgroups.kill(run.id)
 	r.signal(run, syscall.SIGKILL)
 }
@@ -430,23 +430,17 @@ func (r *runner) commandOf(pid int) *run {
 	return nil
 }
 
-// nextLook is when the clocks and the ending commands have to be looked at again.
+// nextLook is when the clocks and the ending commands have to be looked at again. Timers do not see
+// that the wall clock was set, or that the host slept.
 func (r *runner) nextLook() time.Duration {
 	if len(r.runs) == 0 {
 		return forever
 	}
-	next := leaseCheck
-	now, leases := time.Now(), leaseStates()
+	next := watchEvery
 	for _, run := range r.runs {
-		if lease := leases(run.lease); lease.held {
-			next = min(next, lease.untilStop)
-		} else if !run.killed {
-			next = min(next, lease.untilKill)
-		}
+		next = min(next, run.lease.lookEvery())
 		if run.leaderGone || run.killed {
-			next = min(next, r.lookAt.Sub(now))
-		} else if run.reason != "" {
-			next = min(next, run.killAt.Sub(now))
+			next = min(next, time.Until(r.lookAt))
 		}
 	}
 	return max(next, time.Millisecond)

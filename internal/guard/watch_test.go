@@ -17,11 +17,11 @@ import (
 func TestAGuardProcessThatDoesNotDoItsWorkIsKilled(t *testing.T) {
 	const hour = time.Hour
 	for name, c := range map[string]struct {
-		hello, answers, killed bool
-		lease                  time.Duration // of a command that runs; 0: none
-		stop                   time.Duration // when the owner stops; 0: never
-		why                    string
-		least, most            time.Duration
+		hello, answers bool
+		lease          time.Duration // of a command that runs; 0: none
+		stop           time.Duration // when the owner stops; 0: never
+		why            string
+		least, most    time.Duration
 	}{
 		"it does not start":  {why: "has not started", least: stuckAfter, most: stuckAfter + time.Second},
 		"it does not answer": {hello: true, why: "not answered", least: 10 * time.Second, most: 11 * time.Second},
@@ -32,8 +32,6 @@ func TestAGuardProcessThatDoesNotDoItsWorkIsKilled(t *testing.T) {
 		// of a margin of 8 s, late 1.5 s before the end
 		"its work is late": {hello: true, answers: true, lease: hour, why: "in time for the end of",
 			least: hour - 1500*time.Millisecond, most: hour - 1300*time.Millisecond},
-		"its work was killed, and does not die": {hello: true, answers: true, killed: true, lease: hour,
-			stop: 2 * hour, why: "has not ended", least: 2 * hour, most: 2*hour + 13*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -48,9 +46,6 @@ func TestAGuardProcessThatDoesNotDoItsWorkIsKilled(t *testing.T) {
 					w.g.Lease("s", time.Now().Add(c.lease), 8*time.Second)
 					w.l.start(Spec{}, time.Second, w.g.lease)
 					w.l.take(event{Kind: evStarted, ID: 1, PID: 1})
-				}
-				if c.killed {
-					w.l.take(event{Kind: evKilled, ID: 1})
 				}
 				var guard sync.WaitGroup
 				defer guard.Wait()
