@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -53,38 +51,6 @@ func TestAboutMembersThatAreThereAfterAllTheLeaderAsksSeldom(t *testing.T) {
 		}
 		late.Store(false)
 		c.await("all take part", time.Minute, func() bool { return c.loads()["n11"] > 10 })
-	})
-}
-
-// Whatever changes among the records may be that one is gone by now, and is looked at at once.
-func TestWhenRecordsChangeTheLeaderAsksAgainAtOnce(t *testing.T) {
-	run(t, func(c *cluster) {
-		var asked atomic.Int64
-		ghost := holding(`"get-or-empty","Key":"service/demo/acks/ghost`)
-		c.way = transport.When(c.consul.RoundTripper(), func(r *http.Request) bool {
-			if ghost(r) {
-				asked.Add(1)
-			}
-			return false
-		}, transport.Hang)
-		alive, _, err := c.store.CreateSession(c.t.Context(), store.SessionOptions{
-			TTL: 10 * time.Minute})
-		c.must(err)
-		c.put("acks/ghost", string(protocol.Ack{Counter: 1, Session: alive, Clear: true,
-			TTL: 10 * time.Second}.Encode()))
-		c.start("n1")
-		c.await("it asks about the ghost", 20*time.Second, func() bool { return asked.Load() != 0 })
-		for i := range 5 {
-			time.Sleep(3 * time.Second)
-			last := asked.Load()
-			c.await("it has just asked", 2*time.Second, func() bool { return asked.Load() != last })
-			last = asked.Load()
-			c.start(fmt.Sprintf("n%d", i+2))
-			time.Sleep(100 * time.Millisecond)
-			if asked.Load() == last {
-				c.t.Errorf("n%d has come, and it was not asked about the ghost", i+2)
-			}
-		}
 	})
 }
 

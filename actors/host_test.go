@@ -103,7 +103,7 @@ func TestATimeIsAYearAtTheMost(t *testing.T) {
 		"leader-soak":   func(c *actors.Config, d time.Duration) { c.LeaderSoak = d },
 		"worker-soak":   func(c *actors.Config, d time.Duration) { c.WorkerSoak = d },
 		"stop-timeout":  func(c *actors.Config, d time.Duration) { c.StopTimeout = d },
-		"brake-hold":    func(c *actors.Config, d time.Duration) { c.BrakeHold = d },
+		"brake-time":    func(c *actors.Config, d time.Duration) { c.BrakeHold = d },
 		"item-cooldown": func(c *actors.Config, d time.Duration) { c.ItemCooldown = d },
 	} {
 		for d, allowed := range map[time.Duration]bool{actors.MaxTime: true,

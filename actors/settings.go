@@ -377,7 +377,7 @@ func (c Config) Validate() error {
 	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge,
 		"worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "grace": d.Grace,
 		"keep-items": d.KeepItems, "item-cooldown": d.ItemCooldown,
-		"brake-hold": d.BrakeHold} {
+		"brake-time": d.BrakeHold} {
 		if v < 0 || v > MaxTime {
 			bad("%s %v: give a time of 0s to %v", name, v, MaxTime)
 		}

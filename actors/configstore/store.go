@@ -376,9 +376,6 @@ func (sh *shared) submit(ctx context.Context, ops ...Op) (receipt, error) {
 	if err := Check(ops...); err != nil {
 		return receipt{}, err
 	}
-	if err := sh.fits(ops); err != nil {
-		return receipt{}, err
-	}
 	own := slices.Clone(ops)
 	for i := range own {
 		own[i].value = bytes.Clone(own[i].value)
@@ -411,18 +408,4 @@ func (sh *shared) submit(ctx context.Context, ops ...Op) (receipt, error) {
 	}
 	return receipt{}, fmt.Errorf("config key %q: gave up waiting for Consul, which may or may not "+
 		"have taken the write: %w", ops[0].key, context.Cause(calling))
-}
-
-// fits refuses a transaction that is larger than Consul accepts.
-func (sh *shared) fits(ops []Op) error {
-	j := &job{ops: slices.Clone(ops)}
-	for i := range j.ops {
-		j.ops[i].base = 1
-	}
-	body, _ := sh.txn(j)
-	if err := store.CheckOnce(sh.keys.SequenceOf("config", ""), body...); err != nil {
-		return fmt.Errorf("%w: config key %q (and %d more): %v: split it", ErrTooLarge, ops[0].key,
-			len(ops)-1, err)
-	}
-	return nil
 }

@@ -94,6 +94,7 @@ type candidacy struct {
 	session       string // that it joined under; empty: it did not
 	ops           int    // how many calls have succeeded that a view must know of
 	joinAttempted bool   // a Join was started at some time
+	recordGone    bool   // it has to join again, unless its session is gone too
 	left          bool
 	took          bool // the last call that a view must know of was a Take
 	leading       bool
@@ -207,7 +208,7 @@ func (m *machine) done(now time.Time, r outcome) {
 	m.retryAt, m.lastFailure = time.Time{}, ""
 	switch r.op {
 	case opJoin:
-		m.session = r.session
+		m.session, m.recordGone = r.session, false
 		m.ops++
 		m.took = false
 	case opTake:
@@ -243,7 +244,7 @@ func (m *machine) failed(now time.Time, r outcome) {
 	case r.op == opHandOver && (errors.Is(r.err, ErrNoLeader) || errors.Is(r.err, ErrNoCandidate)):
 		// The view will tell.
 	case r.op == opTake && errors.Is(r.err, ErrNoCandidate):
-		m.session, m.reason = "", "its record is gone: it joins again"
+		m.recordGone = true
 	case r.op == opJoin && errors.Is(r.err, ErrDenied) && !m.deniedSince.IsZero() &&
 		now.Sub(m.deniedSince) >= deniedFor:
 		m.finish(Status{Err: r.err})
@@ -454,10 +455,16 @@ func (m *machine) next(now time.Time) op {
 	if !m.leaseHolds(now) {
 		return opNone
 	}
-	switch {
-	case m.session == "":
+	if m.session == "" || m.recordGone && !m.dutyRunning {
 		m.joinAttempted = true
 		return opJoin
+	}
+	return m.campaign()
+}
+
+// campaign chooses the next operation of a candidate whose lease holds.
+func (m *machine) campaign() op {
+	switch {
 	case m.draining && !m.dutyRunning:
 		return opRelease
 	case m.leading, m.draining, m.dutyRunning, !m.current() && !m.took:

@@ -390,4 +390,10 @@ func TestACandidateWhoseRecordIsGoneJoinsAgain(t *testing.T) {
 	if e := r.step(); e.start != opJoin {
 		t.Errorf("without a record it does %v, want to join", e.start)
 	}
+	// It was the session that had gone, with the record.
+	r.m.done(r.now, outcome{op: opJoin, err: ErrSessionLost})
+	r.m.contact = Contact{Why: "expired"}
+	if s := r.want(r.step(), Over, Out); !errors.Is(s.Err, ErrSessionLost) {
+		t.Errorf("it ends with %v", s)
+	}
 }

@@ -153,7 +153,7 @@ func (o *electFlags) register(cmd *cobra.Command) {
 		"Tell who leads, until interrupted, without being a candidate.")
 	f.StringVar(&o.handOver, "hand-over", "",
 		"Ask the leader to make way for this `candidate`, by its id.")
-	f.DurationVar(&o.holdBack, "hold-back", 5*time.Second,
+	f.DurationVar(&o.holdBack, "hand-over-wait", 5*time.Second,
 		"The `time` for which the others wait for that candidate once the leadership is free, 1m "+
 			"at most.")
 	f.BoolVar(&o.end, "end", false,

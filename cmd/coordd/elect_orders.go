@@ -137,19 +137,6 @@ func printElection(out io.Writer, v electView) error {
 	return w.Flush()
 }
 
-// electLine is what --follow prints as JSON, one for each message.
-type electLine struct {
-	At      time.Time           `json:"at"`
-	What    election.What       `json:"what"`
-	Role    election.Role       `json:"role"`
-	Leader  *election.Candidate `json:"leader"`
-	Token   uint64              `json:"token,omitempty"`
-	Reason  string              `json:"reason,omitempty"`
-	Ended   bool                `json:"ended,omitempty"`
-	Deleted bool                `json:"deleted,omitempty"`
-	Error   string              `json:"error,omitempty"`
-}
-
 func (a *app) electFollow(ctx context.Context, o electFlags, name string) error {
 	e, _, done, err := a.observe(&o, name)
 	if err != nil {
@@ -173,15 +160,16 @@ func (a *app) electFollow(ctx context.Context, o electFlags, name string) error 
 	return e.Err()
 }
 
+// printFollowed prints one message: with JSON, as one line.
 func (a *app) printFollowed(asJSON bool, s election.Status) error {
 	if asJSON {
-		line := electLine{At: time.Now(), What: s.What, Role: s.Role, Token: s.Token,
-			Reason: s.Reason, Ended: s.Ended, Deleted: s.Deleted}
+		line := map[string]any{"at": time.Now(), "what": s.What, "role": s.Role, "token": s.Token,
+			"leader": nil, "reason": s.Reason, "ended": s.Ended, "deleted": s.Deleted}
 		if s.Leader.ID != "" {
-			line.Leader = &s.Leader
+			line["leader"] = s.Leader
 		}
 		if s.Err != nil {
-			line.Error = s.Err.Error()
+			line["error"] = s.Err.Error()
 		}
 		return printLine(a.out, line)
 	}

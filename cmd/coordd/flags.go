@@ -275,13 +275,7 @@ func isAddress(address string) bool {
 	}
 	u, err := url.Parse(address)
 	return err == nil && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" &&
-		u.User == nil && isPort(u.Port())
-}
-
-// isPort tells whether a text is the number of a port, or empty.
-func isPort(text string) bool {
-	n, err := strconv.ParseUint(text, 10, 16)
-	return text == "" || err == nil && n > 0
+		u.User == nil
 }
 
 // checkListen refuses an address that cannot be listened on, before anything starts.

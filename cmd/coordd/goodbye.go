@@ -75,10 +75,8 @@ func sayGoodbye(ctx context.Context, words []byte) {
 	case err != nil:
 		log.Warn("no-goodbye-for-killed-coordd", "err", err, "then",
 			"its items move when its session is over and the grace has passed")
-	case !accepted:
-		log.Info("killed-coordd-had-lost-its-record", "then", "nothing was taken back")
 	default:
-		log.Info("said-goodbye-for-killed-coordd", "items_released", l.Clear, "took",
-			time.Since(begin).Round(time.Millisecond).String())
+		log.Info("said-goodbye-for-killed-coordd", "accepted", accepted, "items_released", l.Clear,
+			"took", time.Since(begin).Round(time.Millisecond).String())
 	}
 }

@@ -140,7 +140,7 @@ func TestAMemberThatHoldsItemsAndStandsStillIsNoBreach(t *testing.T) {
 		must(t, err)
 		begin := time.Now()
 		h.proc, h.paused = "n1#1", pauseDetector{checked: begin, limit: 3 * time.Second}
-		work := h.wrap(hold(slog.New(slog.DiscardHandler)))
+		work := h.wrap(hold)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		for _, id := range []string{"w1", "w2"} {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"os"
 	"time"
 
@@ -29,27 +28,8 @@ type pageServer struct {
 	names []string // that the page may be asked for by
 	conns int
 	access
-	pprof bool         // serve profiles
-	log   *slog.Logger // nil: none
-	page  http.Handler
-}
-
-// pprofFlag registers the flag that serves profiles on the page's address.
-func pprofFlag(f *pflag.FlagSet, on *bool) {
-	f.BoolVar(on, "pprof", false,
-		"Serve profiles of this process below /debug/pprof/ on the address of --http, for "+
-			"go tool pprof. They show code and stacks, not payloads.")
-}
-
-// profiles answers what is below /debug/pprof/, but for the command line: it may hold secrets.
-func profiles() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index) // heap, goroutine and the other named ones too
-	mux.HandleFunc("/debug/pprof/cmdline", http.NotFound)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
+	log  *slog.Logger // nil: none
+	page http.Handler
 }
 
 // hostsFlag registers the names that the page may be asked for by.
@@ -105,9 +85,6 @@ func (s *pageServer) child(handler func(web.Options) http.Handler, consul string
 	o web.Options) supervisor.Child {
 	o.Hosts, o.HostsFlag, o.ConfigWaits = s.names, "--http-host", max(1, s.conns/2)
 	o.Followers, o.Token = max(1, s.conns/4), s.token
-	if s.pprof {
-		o.Pprof = profiles()
-	}
 	o.Explain = func(err error) error { return trouble(consul, err) }
 	s.page = handler(o)
 	return supervisor.Child{Name: "http", Run: s.run}

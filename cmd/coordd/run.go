@@ -74,7 +74,7 @@ Consul need not be there at the start: the member waits for it.`,
 // shortest that there is. Without that 0 would mean the default.
 func (o *runFlags) check(cmd *cobra.Command) error {
 	for name, v := range map[string]*time.Duration{"leader-soak": &o.leaderSoak,
-		"worker-soak": &o.workerSoak, "merge": &o.merge, "brake-hold": &o.brakeHold,
+		"worker-soak": &o.workerSoak, "merge": &o.merge, "brake-time": &o.brakeHold,
 		"lock-delay": &o.lockDelay, "restart-wait": &o.restartWait} {
 		if cmd.Flags().Changed(name) && *v == 0 {
 			*v = time.Millisecond
@@ -195,7 +195,7 @@ func (p *process) prepare() error {
 	}
 	p.share = budgetOf(descriptors(), p.o.route != "")
 	if p.page != nil {
-		p.page.conns, p.page.log, p.page.pprof = p.share.page, p.log, p.o.pprof
+		p.page.conns, p.page.log = p.share.page, p.log
 		if p.page.access, err = p.o.accessFlags.open(p.log); err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (p *process) prepare() error {
 func (p *process) build() (err error) {
 	p.cfg.Liveness = idleLiveness(p.o.service, p.o.id)
 	if p.o.holdItems {
-		p.cfg.Work = hold(p.log)
+		p.cfg.Work = hold
 	}
 	if p.o.exec != "" {
 		if p.work, err = newCommands(p.o, p.output, p.leaseMargin(), p.log); err != nil {
@@ -325,15 +325,11 @@ func (p *process) close() {
 
 // hold is the work of a member that holds items without a command. It stands still whenever this
 // process does.
-func hold(log *slog.Logger) actors.Work {
-	return func(ctx context.Context, item actors.Item) error {
-		log.Debug("item-owned", "item", item.ID, "token", item.Token)
-		began := time.Now()
-		<-ctx.Done()
-		stood(ctx, began, time.Now())
-		log.Debug("item-given-up", "item", item.ID, "token", item.Token)
-		return nil
-	}
+func hold(ctx context.Context, _ actors.Item) error {
+	began := time.Now()
+	<-ctx.Done()
+	stood(ctx, began, time.Now())
+	return nil
 }
 
 // plain finds the cause under the escalations that passed it on, where that is all there is to say.

@@ -21,7 +21,7 @@ type runFlags struct {
 	id, exec, http, address, zone, appVersion string
 	history, backend, configLog               string
 	httpHosts, passEnv, tags                  []string
-	holdItems, pprof, publish                 bool
+	holdItems, publish                        bool
 	capacity                                  uint64
 	moveBudget                                moveBudget
 	ttl, lease, renew, leaseMargin, checkTTL  time.Duration
@@ -48,7 +48,6 @@ func (o *runFlags) register(cmd *cobra.Command) {
 			"such as 127.0.0.1:7070. Without it there is none.")
 	hostsFlag(f, &o.httpHosts, "http-host", "the page")
 	o.accessFlags.register(cmd)
-	pprofFlag(f, &o.pprof)
 	f.StringVar(&o.backend, "backend", actors.BackendNone,
 		"Where the service's configuration is `kept`: none, or consul (then --http serves it "+
 			"below /config/). BACKEND in the environment means the same.")
@@ -159,7 +158,7 @@ func (o *runFlags) registerLeader(f *pflag.FlagSet) {
 	f.DurationVar(&o.itemCooldown, "item-cooldown", 0,
 		"The `time` for which an item stays where it was placed before it is moved for balance "+
 			"again.")
-	f.DurationVar(&o.brakeHold, "brake-hold", 0,
+	f.DurationVar(&o.brakeHold, "brake-time", 0,
 		"The `time` for which the brake stays on when more than half of the members have "+
 			"vanished. Without it: 6 times the ttl.")
 }

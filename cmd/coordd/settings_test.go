@@ -99,9 +99,9 @@ func TestNumbersAndTimesAreReadAlikeEverywhere(t *testing.T) {
 	for flag, values := range map[string]map[string]string{
 		"capacity": {"010": "10", "0": "0", "00": "0", "0x10": "", "1_000": "", "-1": "", "1e3": "",
 			"99999999999999999999": ""},
-		"max-restarts": {"010": "10", "-0": "0", "o10": ""},
-		"ttl":          {"10s": "10s", "10": "", "-1s": "", "999999h": "", "soon": ""},
-		"pprof":        {"true": "true", "yes": ""},
+		"max-restarts":  {"010": "10", "-0": "0", "o10": ""},
+		"ttl":           {"10s": "10s", "10": "", "-1s": "", "999999h": "", "soon": ""},
+		"publish-items": {"true": "true", "yes": ""},
 	} {
 		for value, want := range values {
 			for _, way := range []string{"flag", "variable", "file"} {

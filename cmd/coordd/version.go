@@ -24,18 +24,15 @@ func version() string {
 func versionLine() string { return fmt.Sprintf("coordd %s (%s)", version(), runtime.Version()) }
 
 func (a *app) versionCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
 		Long:    "Prints the version of coordd, with its commit, and of the Go toolchain that built it.",
 		Example: "  coordd version",
 		Args:    noArguments,
 		RunE: a.does(func(context.Context, []string) error {
-			return a.tell(asJSON, map[string]string{"version": version(), "go": runtime.Version()},
-				versionLine())
+			_, err := fmt.Fprintln(a.out, versionLine())
+			return err
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON.")
-	return cmd
 }

@@ -29,13 +29,6 @@ the items with their states.`,
 	}, a.workAdd(), a.workRemove(), a.workImport(), a.workSync(), a.workExport())
 }
 
-// changedWork is the JSON form of what was done to the workload.
-type changedWork struct {
-	Added    []string `json:"added,omitempty"`
-	Removed  []string `json:"removed,omitempty"`
-	Imported *int     `json:"imported,omitempty"`
-}
-
 // nameNew says on standard error that nobody uses a service yet: its name may be a slip.
 func (a *app) nameNew(ctx context.Context, q query) {
 	if unused, err := q.Unused(ctx); err == nil && unused {
@@ -82,7 +75,7 @@ next ("coordd run --help", --on-change). All ids are checked before anything is 
 		if err := q.AddWork(ctx, items...); err != nil {
 			return err
 		}
-		return a.tell(q.asJSON, changedWork{Added: q.args}, "")
+		return a.tell(q.asJSON, map[string]any{"added": q.args}, "")
 	})
 	c.MarkFlagsMutuallyExclusive("payload", "payload-file")
 	return c
@@ -116,7 +109,7 @@ are removed also when others do not; the exit code is then 1.`,
 		if err := q.RemoveWork(ctx, q.args...); err != nil {
 			return err
 		}
-		return a.tell(q.asJSON, changedWork{Removed: q.args}, "")
+		return a.tell(q.asJSON, map[string]any{"removed": q.args}, "")
 	})
 }
 
@@ -167,8 +160,8 @@ it names none. Items that are not in the file stay: "coordd work sync" removes t
 		if err := q.ImportWork(ctx, items, nil); err != nil {
 			return err
 		}
-		n := len(items)
-		return a.tell(q.asJSON, changedWork{Imported: &n}, count(n, "item")+" imported.")
+		return a.tell(q.asJSON, map[string]any{"imported": len(items)},
+			count(len(items), "item")+" imported.")
 	})
 }
 

@@ -86,7 +86,8 @@ func (s *Server) agentChecks(_ http.ResponseWriter, r *http.Request) (any, error
 	all := make(map[string]*check, len(a.checks))
 	for id, c := range a.checks {
 		copied := c.check
-		all[id] = shown([]*check{&copied})[0]
+		copied.ServiceTags = orEmpty(copied.ServiceTags)
+		all[id] = &copied
 	}
 	return all, nil
 }

@@ -90,18 +90,6 @@ func (w world) edit(edits string) {
 	}
 }
 
-func TestIndexZeroNeverBlocks(t *testing.T) {
-	bubble(t, func(w world) {
-		w.call("PUT /v1/kv/a")
-		start := time.Now()
-		w.call("GET /v1/kv/a?index=0&wait=10m")
-		w.call("GET /v1/kv/a?wait=10m")
-		if d := time.Since(start); d != 0 {
-			t.Errorf("took %v", d)
-		}
-	})
-}
-
 func TestWaitIsFiveMinutesUnlessSaidAndTenAtMost(t *testing.T) {
 	bubble(t, func(w world) {
 		w.call("PUT /v1/kv/a")
@@ -131,17 +119,6 @@ func TestJitterIsASixteenthOfTheWaitAtMost(t *testing.T) {
 		}
 		if len(seen) < 2 {
 			t.Error("no jitter")
-		}
-	})
-}
-
-func TestIndexAboveTheNewestWaitsForIt(t *testing.T) {
-	bubble(t, func(w world) {
-		w.call("PUT /v1/kv/a")
-		start := time.Now()
-		a := w.call("GET /v1/kv/a?index=99999&wait=10s")
-		if d := time.Since(start); d != 10*time.Second || a.index(t) >= 99999 {
-			t.Errorf("took %v, index %d", d, a.index(t))
 		}
 	})
 }

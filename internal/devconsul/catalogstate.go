@@ -122,6 +122,7 @@ func (w *writeTxn) ensureCheck(c check) error {
 		}
 		c.ServiceName, c.ServiceTags = v.(*service).Service, v.(*service).Tags
 	}
+	c.ServiceTags = orEmpty(c.ServiceTags)
 	if c.Status == statusCritical {
 		w.endSessionsOfCheck(c.Node, c.CheckID)
 	}
@@ -213,7 +214,7 @@ func (w *writeTxn) deleteNode(name string) {
 }
 
 func under[T any](n *iradix.Node, prefix []byte, keep func(*T) bool) []*T {
-	var found []*T
+	found := []*T{}
 	n.WalkPrefix(prefix, func(_ []byte, v any) bool {
 		if t := v.(*T); keep == nil || keep(t) {
 			found = append(found, t)

@@ -53,25 +53,6 @@ func TestReportingAgainCostsNoLogEntry(t *testing.T) {
 	})
 }
 
-func TestEmptyCheckOfAServiceIsNone(t *testing.T) {
-	bubble(t, func(w world) {
-		for name, check := range map[string]string{
-			"zero": `{"TTL":"0s"}`, "nothing": `{}`,
-		} {
-			w.want(`PUT /v1/agent/service/register {"Name":"`+name+`","Check":`+check+`}`, 200, "")
-			if a := w.call("GET /v1/agent/service/" + name); a.code != 200 {
-				t.Errorf("%s was not registered: %d %s", check, a.code, a.body)
-			}
-		}
-		const bad = "Invalid check: TTL must be > 0 for TTL checks"
-		w.want(`PUT /v1/agent/service/register {"Name":"bad","Check":{"CheckID":"c","TTL":"0s"}}`,
-			400, bad)
-		w.want(`PUT /v1/agent/service/register {"Name":"bad","Checks":[{"TTL":"0s"}]}`, 400, bad)
-		w.want(`PUT /v1/agent/check/register {"Name":"bad","TTL":"0s"}`, 400, bad)
-		w.want("GET /v1/agent/checks", 200, "{}")
-	})
-}
-
 func TestHealthOfAServiceIsWatched(t *testing.T) {
 	bubble(t, func(w world) {
 		w.call(`PUT /v1/agent/check/register {"Name":"node","TTL":"1h","Status":"passing"}`)

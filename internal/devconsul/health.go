@@ -7,27 +7,13 @@ import (
 	"strings"
 )
 
-// shown is a check as answers show it: with a list of tags, if an empty one.
-func shown(checks []*check) []*check {
-	out := make([]*check, 0, len(checks))
-	for _, c := range checks {
-		if c.ServiceTags == nil {
-			clone := *c
-			clone.ServiceTags = []string{}
-			c = &clone
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
 // healthQuery reads all checks that keep accepts. Its index is that of the table.
 func (s *Server) healthQuery(w http.ResponseWriter, r *http.Request,
 	keep func(*check) bool) (any, error) {
 	var found []*check
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
 		watchAll(ws, st.checks)
-		found = shown(under(st.checks.Root(), nil, keep))
+		found = under(st.checks.Root(), nil, keep)
 		return st.idx.Checks
 	})
 	return found, err
@@ -106,7 +92,7 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 				continue
 			}
 			v, _ := st.nodes.Get(treeKey(fold(svc.Node)))
-			found = append(found, checkedService{v.(*node), svc.view(), shown(checks)})
+			found = append(found, checkedService{v.(*node), svc.view(), checks})
 		}
 		return st.serviceIndex(name, len(all) > 0, true), len(all) > 0
 	})
@@ -119,6 +105,7 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 
 // checksOn are the checks of a service's node, and then the service's own.
 func checksOn(st *state, svc *service) (checks []*check) {
+	checks = []*check{}
 	all := checksOf(st.checks.Root(), svc.Node)
 	for _, id := range []string{"", svc.ID} {
 		for _, c := range all {

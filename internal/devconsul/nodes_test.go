@@ -168,18 +168,3 @@ func TestAnAgentThatLeavesTakesItsSessionsAlong(t *testing.T) {
 		}
 	})
 }
-
-func TestAnInstanceThatIsNotBackIsReaped(t *testing.T) {
-	bubble(t, func(w world) {
-		one := w.s.AddAgent("one")
-		onNode(t, one)
-		time.Sleep(2*time.Minute + 29*time.Second)
-		if all, err := one.Client().Agent().Services(); err != nil || len(all) != 1 {
-			t.Errorf("%d services, %v", len(all), err)
-		}
-		time.Sleep(2 * time.Second)
-		if all, err := one.Client().Agent().Services(); err != nil || len(all) != 0 {
-			t.Errorf("%d services, %v", len(all), err)
-		}
-	})
-}

@@ -176,13 +176,6 @@ func (o *Once) Txn(ctx context.Context, ops ...Op) (Result, error) {
 	return Result{}, err
 }
 
-// CheckOnce is [CheckTxn] for operations that go with a sequence key.
-func CheckOnce(key string, ops ...Op) error {
-	name := strings.Repeat("A", nameLength)
-	full := Sequence{Key: key, index: math.MaxUint64, names: slices.Repeat([]string{name}, namesKept)}
-	return CheckTxn(append(ops[:len(ops):len(ops)], full.Move(name))...)
-}
-
 // Advance moves the sequence key of one writer from index, 0 if it does not exist, to the next one.
 // The value is the index, which is larger than any that the key held before: Consul does not raise
 // the index for an identical value.

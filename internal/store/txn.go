@@ -309,26 +309,6 @@ func (s *Store) NamedTxn(ctx context.Context, what string, ops ...Op) (Result, e
 	return Result{}, err
 }
 
-// CheckTxn reports, as [ErrInvalid], what would make Consul refuse ops as one transaction
-// whatever it holds: too many of them, or too large.
-func CheckTxn(ops ...Op) error {
-	if len(ops) > MaxOps {
-		return Invalid("txn", "it has %d operations; Consul takes %d", len(ops), MaxOps)
-	}
-	size := 3
-	for _, op := range ops {
-		if err := op.check(); err != nil {
-			return err
-		}
-		size += op.most()
-	}
-	if size > MaxBodyBytes {
-		return Invalid("txn", "its body has up to %d bytes with values in base64; Consul takes %d",
-			size, MaxBodyBytes)
-	}
-	return nil
-}
-
 // send sends checked operations, whose encoding is body.
 func (s *Store) send(ctx context.Context, what string, ops []Op, body []byte) (Result, error) {
 	c := call{op: what, timeout: s.callTimeout + atThinnest(len(body)), need: needOf(ops)}

@@ -91,7 +91,7 @@ func (w *Watch) own(ctx context.Context) (View, error) {
 	pause := NewSteadyLadder()
 	for {
 		asked := time.Now()
-		entries, index, err := w.poll(ctx)
+		entries, index, err := w.store.poll(ctx, w)
 		switch {
 		case err != nil && w.quiet && ctx.Err() == nil && time.Since(asked) >= w.quietFor():
 			continue
@@ -134,7 +134,7 @@ func (w *Watch) first(ctx context.Context) (View, error) {
 	return View{Entries: entries, Index: index}, nil
 }
 
-func (w *Watch) poll(ctx context.Context) ([]Entry, uint64, error) {
+func (s *Store) poll(ctx context.Context, w *Watch) ([]Entry, uint64, error) {
 	wait := w.wait
 	if w.quiet {
 		var cancel context.CancelFunc
@@ -146,6 +146,6 @@ func (w *Watch) poll(ctx context.Context) ([]Entry, uint64, error) {
 	// The server adds up to a sixteenth; the rest is for the way there and back.
 	// A large prefix may take longer than that: then the error makes the next
 	// call a plain read, which has more time.
-	q.timeout = wait + wait/16 + w.store.callTimeout
-	return w.store.read(ctx, q)
+	q.timeout = wait + wait/16 + s.callTimeout
+	return s.read(ctx, q)
 }

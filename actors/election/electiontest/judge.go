@@ -290,12 +290,28 @@ func untold(all []*operation) *operation {
 //     sign of a larger one. If only takes that were refused explain the token, it comes before the
 //     last of them returns.
 func complete(all []*operation) (history []porcupine.Operation) {
-	type row struct {
-		id    string
-		token uint64
-		ret   int64
+	kept, took := takes(all)
+	for _, o := range all {
+		if (o.verb == releasing || o.verb == leaving) && took[o.id] && !o.unknown ||
+			o.verb == working || o.verb == looking {
+			kept = append(kept, o)
+		}
 	}
-	var kept []*operation
+	for _, o := range append(kept, losses(all, kept)...) {
+		history = append(history, porcupine.Operation{Input: *o, Call: o.call, Return: o.ret})
+	}
+	return history
+}
+
+// row is a candidate with a token that it took, and, of a take of unknown outcome, with its end.
+type row struct {
+	id    string
+	token uint64
+	ret   int64
+}
+
+// takes returns the takes that matter, and the candidates that made one.
+func takes(all []*operation) (kept []*operation, took map[string]bool) {
 	tries, took := map[row]*operation{}, map[string]bool{}
 	for i, o := range all {
 		if o.verb != taking {
@@ -316,28 +332,27 @@ func complete(all []*operation) (history []porcupine.Operation) {
 		took[o.id] = true
 		kept = append(kept, &k)
 	}
-	losses := map[row]*operation{}
-	for _, o := range all {
-		if (o.verb == releasing || o.verb == leaving) && took[o.id] && !o.unknown ||
-			o.verb == working || o.verb == looking {
-			kept = append(kept, o)
-		}
-	}
+	return kept, took
+}
+
+// losses returns a loss for each token that one of the operations kept has taken.
+func losses(all, kept []*operation) (losses []*operation) {
+	by := map[row]*operation{}
 	for _, o := range kept {
 		if o.verb != taking {
 			continue
 		}
 		r := row{id: o.id, token: o.token}
-		if losses[r] == nil {
-			losses[r] = &operation{verb: losing, id: o.id, token: o.token}
+		if by[r] == nil {
+			by[r] = &operation{verb: losing, id: o.id, token: o.token}
 		}
 		if o.refused { // held until it returned at the latest
-			losses[r].ret = max(losses[r].ret, o.ret)
+			by[r].ret = max(by[r].ret, o.ret)
 		} else {
-			losses[r].ret = math.MaxInt64
+			by[r].ret = math.MaxInt64
 		}
 	}
-	for r, loss := range losses {
+	for r, loss := range by {
 		for _, o := range kept {
 			if o.id == r.id && o.token == r.token && o.call > loss.call && o.call < loss.ret {
 				loss.call, loss.at = o.call, o.at
@@ -348,12 +363,9 @@ func complete(all []*operation) (history []porcupine.Operation) {
 				loss.ret = min(loss.ret, max(loss.call, o.ret))
 			}
 		}
-		kept = append(kept, loss)
+		losses = append(losses, loss)
 	}
-	for _, o := range kept {
-		history = append(history, porcupine.Operation{Input: *o, Call: o.call, Return: o.ret})
-	}
-	return history
+	return losses
 }
 
 // effective returns until when a take of unknown outcome may take effect. later are the operations

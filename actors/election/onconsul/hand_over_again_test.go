@@ -1,8 +1,6 @@
 package onconsul_test
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -86,46 +84,6 @@ func TestAHandOverThatIsTriedAgainUndoesNothingLater(t *testing.T) {
 				electiontest.Resign(a, all["b"], all["c"])
 				way.Close()
 				plain.Close()
-			})
-		})
-	}
-}
-
-// When a hand-over that was lost is tried again, nobody leads whom it could be for.
-func TestAHandOverThatIsTriedAgainWhenNobodyLeadsSaysWhetherTheElectionHasEnded(t *testing.T) {
-	for name, c := range map[string]struct {
-		then  func(s *embedded, operator, leader *election.Election) error
-		hears error
-	}{
-		"the election was ended": {func(s *embedded, operator, _ *election.Election) error {
-			return operator.End(s.t.Context())
-		}, election.ErrEnded},
-		"the leader was lost": {func(s *embedded, _, leader *election.Election) error {
-			_, err := s.consul.Client().Session().Destroy(leader.State().Get().Session, nil)
-			return err
-		}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *embedded) {
-				var lose atomic.Bool
-				way, plain, own := s.loses(&lose, false), s.over(s.consul.RoundTripper()),
-					s.over(s.consul.RoundTripper())
-				a, b := s.joins(own, "a", 0), s.joins(plain, "b", 0)
-				operator, err := election.New(way, election.Config{Election: contested,
-					Logger: s.log})
-				must(t, err)
-				lose.Store(true)
-				heard := make(chan error)
-				go func() { heard <- operator.HandOver(context.Background(), "b") }()
-				time.Sleep(time.Second)
-				must(t, c.then(s, b, a))
-				if err := <-heard; !errors.Is(err, c.hears) {
-					t.Errorf("the operator hears of %v, want %v", err, c.hears)
-				}
-				electiontest.Resign(a, b)
-				way.Close()
-				plain.Close()
-				own.Close()
 			})
 		})
 	}

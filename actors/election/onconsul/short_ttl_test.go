@@ -1,7 +1,6 @@
 package onconsul_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/internal/devconsul"
 )
@@ -29,40 +29,16 @@ func TestConsulHasTheLastWordOnAShortTTL(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer conn.Close()
-				e, err := election.New(conn, election.Config{Election: "demo", Name: "c1",
-					Logger: log})
-				if err != nil {
-					t.Fatal(err)
+				e := nominated(t, conn, election.Config{Election: "demo", Name: "c1", Logger: log,
+					Lead: untilTold})
+				time.Sleep(time.Second)
+				now := e.State().Get()
+				if least <= 5*time.Second && now.Role != election.Leading ||
+					least > 5*time.Second && (!errors.Is(now.Err, election.ErrInvalid) ||
+						!strings.Contains(now.Err.Error(), "session_ttl_min")) {
+					t.Errorf("it is told %v", now)
 				}
-				begin := time.Now()
-				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-				defer stop()
-				statuses, err := e.Nominate(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				led, told := false, false
-				for s := range statuses {
-					if s.Role == election.Leading {
-						if left := time.Until(s.Until); left > 5*time.Second {
-							t.Errorf("it leads for %v", left)
-						}
-						led = true
-						stop()
-					}
-					if told = s.Err != nil; told {
-						if !errors.Is(s.Err, election.ErrInvalid) ||
-							!strings.Contains(s.Err.Error(), "session_ttl_min") {
-							t.Errorf("the candidacy ended with %v", s.Err)
-						}
-						if took := time.Since(begin); took > time.Second {
-							t.Errorf("it was told after %v", took)
-						}
-					}
-				}
-				if taken := least <= 5*time.Second; led != taken || told == taken {
-					t.Errorf("it led: %v, it was told of an error: %v", led, told)
-				}
+				electiontest.Resign(e)
 			})
 		})
 	}

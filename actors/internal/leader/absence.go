@@ -25,9 +25,7 @@ type absence struct {
 	doubt   time.Time
 	stopped bool // it said that it stops, and that all its work has ended
 
-	until   time.Time // it is not asked about again before, unless the watches tell something new:
-	askedOf uint64    // of its ack,
-	seenAt  uint64    // or of the records. 0: they tell nothing
+	until time.Time // it is not asked about again before
 }
 
 // ends is when the grace does; zero: that is not known.
@@ -108,20 +106,19 @@ func (x absences) refused(member string, now time.Time) {
 	}
 }
 
-// AbsencePoll is how soon a member is looked at again that was not gone, unless the watches tell
-// something new of its ack or of the records before.
+// AbsencePoll is how soon a member is looked at again that was not gone.
 const AbsencePoll = 500 * time.Millisecond
 
 // see finds the members that are missing. It returns those that are to be asked about, and when to
 // ask about others.
-func (x absences) see(now time.Time, members messages.Members, acks messages.Table[messages.Ack],
+func (x absences) see(now time.Time, members messages.Table[messages.Member], acks messages.Table[messages.Ack],
 	assigned known) (ask []string, again time.Time) {
 	missing := map[string]bool{}
 	for id := range assigned {
-		missing[id] = !members.Items.Has(id)
+		missing[id] = !members.Has(id)
 	}
 	for id := range acks.IDs() {
-		missing[id] = !members.Items.Has(id)
+		missing[id] = !members.Has(id)
 	}
 	maps.DeleteFunc(x.away, func(id string, _ absence) bool { return !missing[id] })
 	for id, gone := range missing {
@@ -132,8 +129,7 @@ func (x absences) see(now time.Time, members messages.Members, acks messages.Tab
 		have := x.away[id]
 		switch {
 		case !have.since.IsZero() && have.doubt.IsZero() && have.ack == ack.ModifyIndex:
-		case now.Before(have.until) && have.askedOf == ack.ModifyIndex &&
-			(have.seenAt == 0 || have.seenAt == members.Index):
+		case now.Before(have.until):
 			again = actor.Earliest(again, have.until)
 		default:
 			ask = append(ask, id)
@@ -152,7 +148,7 @@ func (x absences) failed(id string, ack uint64, now time.Time) (again time.Time)
 	if !have.since.IsZero() && have.doubt.IsZero() && have.ack != ack {
 		have.doubt = now // what was confirmed was of another ack
 	}
-	have.until, have.askedOf, have.seenAt = now.Add(skipPause), ack, 0
+	have.until = now.Add(skipPause)
 	x.away[id] = have
 	return have.until
 }

@@ -65,8 +65,6 @@ type memory struct {
 	workloadAt uint64
 	ladder     *store.Ladder
 	again      time.Time // nothing is tried before: something has failed
-	// sentinelAt is the index of the last empty workload that got its sentinel.
-	sentinelAt uint64
 	odd        protocol.StrangeKeys
 }
 

@@ -51,7 +51,6 @@ func (in *inputs) newBoard(p *plan) *board {
 	near := in.markZones(b)
 	owners := in.sortKeys(b, p)
 	in.listItems(b, owners, near)
-	in.keepWhereItRuns(b)
 	in.prefer(b, p)
 	in.avoidWhereItFailed(b)
 	return b

@@ -37,7 +37,7 @@ type confirmed struct {
 // that the member may have held then: its own TTL, which may be longer than this leader's. It
 // returns when to ask again.
 func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err error) {
-	members, acks := a.views.members.Get(), a.views.acks.Get()
+	members, acks := a.views.members.Get().Items, a.views.acks.Get()
 	ask, again := a.absences.see(time.Now(), members, acks.Items, a.known)
 	found := make([]confirmed, len(ask))
 	together(len(ask), func(i int) {
@@ -60,8 +60,7 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 			sentinel: c.sentinel, grace: graceOf(id, c.ack, acks, a.Settings),
 			stopped: c.ack.Stopped}
 		if c.since.IsZero() { // nothing that concerns others is a reason to ask sooner
-			now.until, now.askedOf = time.Now().Add(AbsencePoll), ack.ModifyIndex
-			now.seenAt = members.Index
+			now.until = time.Now().Add(AbsencePoll)
 			again = actor.Earliest(again, now.until)
 		}
 		now, vanished := a.absences.found(id, now, c.lease, a.Grace, a.BrakeHold)

@@ -44,14 +44,6 @@ func (k known) drop(member, item string) {
 	}
 }
 
-// expect makes room for n items of a member that has nothing: a first plan gives it so many that
-// its map would grow ten times.
-func (k known) expect(member string, n int) {
-	if k[member] == nil {
-		k[member] = make(map[string]messages.Assignment, n)
-	}
-}
-
 // holders names the members that have keys, in order.
 func (k known) holders() []string { return slices.Sorted(maps.Keys(k)) }
 

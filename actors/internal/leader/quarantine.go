@@ -234,51 +234,14 @@ func (in *inputs) elsewhere(b *board, item placement.Item, failed []protocol.Fai
 	return best
 }
 
-// keepWhereItRuns pins items whose work has failed, for the planner, to where they run now, if it
-// has not failed there. An operator's pin goes before, and has the room first; a wish does not.
-func (in *inputs) keepWhereItRuns(b *board) {
-	pinned := b.pinned()
-	in.eachFailed(b, func(i int, failed []protocol.FailedOwner) {
-		if !in.control.Preferred.Has(b.items[i].ID) {
-			in.keep(b, &b.items[i], failed, pinned)
-		}
-	})
-}
-
-// keep pins an item to its owner, if it has not failed there and there is room beside what is
-// pinned.
-func (in *inputs) keep(b *board, item *placement.Item, failed []protocol.FailedOwner,
-	pinned []uint64) bool {
-	j := item.Owner.Member()
-	if item.Owner == placement.None || !fits(b.members[j], pinned[j], weight(*item)) ||
-		in.at(item.ID, b.members[j].ID, failed) {
-		return false
-	}
-	pinned[j] += weight(*item)
-	item.Pin = item.Owner
-	return true
-}
-
-// avoidWhereItFailed pins the others, for the planner, to members at which they have not failed.
+// avoidWhereItFailed pins items whose work has failed, for the planner: to where they run now, if
+// they have not failed there, or else to a member at which they have not failed. Operators' pins and
+// wishes go before.
 func (in *inputs) avoidWhereItFailed(b *board) {
-	pinned, loads := b.pinned(), b.loads()
-	in.eachFailed(b, func(i int, failed []protocol.FailedOwner) {
-		item := &b.items[i]
-		if in.keep(b, item, failed, pinned) {
-			return
-		}
-		if item.Pin = in.elsewhere(b, *item, failed, loads); item.Pin != placement.None {
-			loads[item.Pin.Member()] += weight(*item)
-			b.wishes = append(b.wishes, i)
-		}
-	})
-}
-
-// eachFailed calls f for each item that is not pinned, and has failed at members that are there.
-func (in *inputs) eachFailed(b *board, f func(item int, failed []protocol.FailedOwner)) {
 	if len(in.failures.notes) == 0 {
 		return
 	}
+	pinned, loads := b.pinned(), b.loads()
 	for i := range b.items {
 		item := &b.items[i]
 		if _, noted := in.failures.notes[item.ID]; !noted || item.Pin != placement.None {
@@ -287,8 +250,17 @@ func (in *inputs) eachFailed(b *board, f func(item int, failed []protocol.Failed
 		failed := slices.DeleteFunc(in.fresh(item.ID), func(f protocol.FailedOwner) bool {
 			return !in.at(item.ID, f.Member, []protocol.FailedOwner{f})
 		})
-		if len(failed) > 0 {
-			f(i, failed)
+		if len(failed) == 0 {
+			continue // those members are gone, or were registered anew
+		}
+		if j := item.Owner.Member(); item.Owner != placement.None &&
+			fits(b.members[j], pinned[j], weight(*item)) &&
+			!in.at(item.ID, b.members[j].ID, failed) {
+			pinned[j] += weight(*item)
+			item.Pin = item.Owner
+		} else if item.Pin = in.elsewhere(b, *item, failed, loads); item.Pin != placement.None {
+			loads[item.Pin.Member()] += weight(*item)
+			b.wishes = append(b.wishes, i)
 		}
 	}
 }

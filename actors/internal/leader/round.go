@@ -15,7 +15,10 @@ import (
 // round reads what has changed, plans, writes and says what stands. It returns when time alone
 // calls for the next.
 func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
-	ask, err := a.read(ctx)
+	if err := a.readRaised(ctx); err != nil {
+		return time.Time{}, err
+	}
+	ask, err := a.confirmAbsent(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -38,17 +41,6 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 		next = actor.Earliest(next, at)
 	}
 	return next, nil
-}
-
-// read brings what is known up to date. It returns when to look again.
-func (a *Assigner) read(ctx context.Context) (again time.Time, err error) {
-	if err := a.readRaised(ctx); err != nil {
-		return time.Time{}, err
-	}
-	if again, err = a.confirmAbsent(ctx); err != nil {
-		return time.Time{}, err
-	}
-	return again, a.keepSentinel(ctx)
 }
 
 // inputs is what the leader knows at now.
@@ -240,23 +232,4 @@ func (a *Assigner) readFailing(ctx context.Context, members []string) error {
 		a.failures.say(id, w.WorkSummary)
 	}
 	return nil
-}
-
-// keepSentinel gives an empty workload a sentinel. A watch of an empty prefix is woken by every
-// neighbour. A sentinel that is there already changes nothing and wakes nobody. A workload that
-// holds items gets none: it would make the watch read all of them again.
-func (a *Assigner) keepSentinel(ctx context.Context) error {
-	w := a.views.workload.Get()
-	if w.Items.Len() > 0 || w.Index == a.sentinelAt {
-		return nil
-	}
-	_, err := a.Store.NamedTxn(ctx, "sentinel", store.CheckIndex(a.Keys.Leader(), a.epoch.Epoch),
-		store.Set(a.Keys.Workload(), nil, 0))
-	if errors.Is(err, store.ErrRefused) {
-		return errStale
-	}
-	if err == nil {
-		a.sentinelAt = w.Index
-	}
-	return err
 }

@@ -119,10 +119,17 @@ func (r refusals) named(now time.Time) map[string]string {
 }
 
 // open begins to write in this epoch: nothing that was under way before is applied any more.
+//
+// It makes the sentinels below control/ and, as long as that is empty, workload/: a watch of an
+// empty prefix is woken by every neighbour. One that is there already changes nothing and wakes
+// nobody. A workload that holds items gets none: it would make the watch read all of them again.
 func (a *Assigner) open(ctx context.Context) (err error) {
+	sentinels := []store.Op{store.Set(a.Keys.Control(), nil, 0)}
+	if a.views.workload.Get().Items.Len() == 0 {
+		sentinels = append(sentinels, store.Set(a.Keys.Workload(), nil, 0))
+	}
 	a.writer, err = a.Store.OpenWriter(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch.Epoch),
-		a.Keys.Sequence("leader/"), inFlight,
-		store.Set(a.Keys.Control(), nil, 0)) // its sentinel: see keepSentinel
+		a.Keys.Sequence("leader/"), inFlight, sentinels...)
 	if errors.Is(err, store.ErrRefused) {
 		return errStale
 	}
@@ -163,7 +170,6 @@ func (a *Assigner) send(ctx context.Context, orders []*order, news store.Unit, t
 		}
 		outcomes = outcomes[1:]
 	}
-	a.expect(orders, outcomes)
 	outdated, done := map[string]bool{}, map[string]int{}
 	var doubt, refused error
 	for i, out := range outcomes {
@@ -236,19 +242,6 @@ func (a *Assigner) readOutdated(ctx context.Context, ids []string) error {
 		a.known.load(a.Keys, id, read[i], a.odd.Skip)
 	}
 	return nil
-}
-
-// expect makes room for what is new.
-func (a *Assigner) expect(orders []*order, outcomes []store.Outcome) {
-	granted := map[string]int{}
-	for i, o := range orders {
-		if o.kind == orderGrant && outcomes[i].Err == nil {
-			granted[o.to]++
-		}
-	}
-	for member, n := range granted {
-		a.known.expect(member, n)
-	}
 }
 
 // applied takes in an order that was carried out with that index.

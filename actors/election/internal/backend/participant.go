@@ -150,8 +150,20 @@ func (p *Participant) Join(ctx context.Context, c election.Candidate) (string, e
 	return session, nil
 }
 
-// Take takes the leadership if it is free, or finds out that this candidate has it.
+// Take takes the leadership if it is free, or finds out that this candidate has it. A change that
+// is refused may have been made already: a network delivers some requests twice. So it reads again.
 func (p *Participant) Take(ctx context.Context) (token uint64, retry time.Duration, err error) {
+	err = p.again(ctx, func() (err error) {
+		token, retry, err = p.take(ctx)
+		return err
+	})
+	if errors.Is(err, ErrChanged) {
+		return 0, 50 * time.Millisecond, nil
+	}
+	return token, retry, err
+}
+
+func (p *Participant) take(ctx context.Context) (token uint64, retry time.Duration, err error) {
 	k := p.known()
 	r, err := p.store.Read(ctx, k.self.ID)
 	switch {
@@ -185,8 +197,6 @@ func (p *Participant) took(ctx context.Context, c Change, has uint64) (token uin
 	retry time.Duration, err error) {
 	token, err = p.store.Commit(ctx, c)
 	switch {
-	case errors.Is(err, ErrChanged):
-		return 0, 50 * time.Millisecond, nil
 	case errors.Is(err, ErrLockDelay):
 		return 0, min(max(p.LockDelay()/4, 50*time.Millisecond), time.Second), nil
 	case err != nil:
