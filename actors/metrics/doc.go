@@ -15,7 +15,7 @@
 //     workload.
 //  2. A scrape reads states that are published anyway. It asks Consul nothing, waits for no actor,
 //     and nobody waits for it.
-//  3. A counter does not fall while the process lives, whoever leads meanwhile.
+//  3. A counter does not fall while the process lives, also when another member leads.
 //  4. What a member knows only as the leader it shows only while it leads, and while its lease
 //     holds: a metric without such a member is absent, not old.
 //

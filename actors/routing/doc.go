@@ -31,10 +31,10 @@
 //
 // Not guaranteed: that the owner is alive and answers. A member that was killed is its items' owner
 // until Consul ends its session, up to twice its TTL; nobody else is. Nor that the owner still is
-// the owner when a request arrives there: no answer of this kind can promise that. Whoever receives
-// the request compares the token with its own, and refuses. Nor that an item with an owner is
-// located: a grant raises no ack, so a long poll that has died unnoticed hides a grant until it
-// ends, 5 minutes at the most, and the answer is ErrNoOwner until then.
+// the owner when a request arrives there: no answer of this kind can promise that. The
+// receiver of the request compares the token with its own, and refuses. Nor that an item with an
+// owner is located: a grant raises no ack, so a long poll that has died unnoticed hides a grant
+// until the poll ends, 5 minutes at the most. The answer is ErrNoOwner until then.
 //
 // # How it is kept
 //

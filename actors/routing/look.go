@@ -38,8 +38,8 @@ func (t *table) keylessFinding(item string, now time.Time) finding {
 	return keyless
 }
 
-// handOverTime is for how long the items of a member that has just gone count as being moved: it may
-// have handed them over with its record, and its share has not been read yet.
+// handOverTime is for how long the items of a member that has just gone count as being moved. It
+// may have handed them over with its record, and its share has not been read yet.
 const handOverTime = time.Second
 
 // ownership tells whether the key's member may work on the item: the protocol's

@@ -142,7 +142,7 @@ func (r *Router) Run(ctx context.Context) error {
 // with unix://.
 func (r *Router) ConsulAddress() string { return r.store.ConsulAddress() }
 
-// Close says that nobody keeps the table any more: whoever asks is told [ErrStopped] at once. Run
+// Close says that nobody keeps the table any more: each question gets [ErrStopped] at once. Run
 // and the actors of [Router.Tree] call it when they end. It is for a host whose tree ends before it
 // has started them.
 func (r *Router) Close() {

@@ -49,9 +49,8 @@ type peer struct {
 // seenUpTo is the index up to which the member's acks are older than what is known of its share.
 func (p *peer) seenUpTo() uint64 { return max(p.index, p.after) }
 
-// table folds the views of Consul's prefixes into an answer per item. It has no
-// clock and does no I/O. Writers are serialised; readers wait for them only while a view is entered,
-// which takes 1 ms for 10,000 items.
+// table folds the views of Consul's prefixes into an answer per item. It has no clock and does no
+// I/O. Writers are serialised. Readers wait while a view is entered: 1 ms for 10,000 items.
 type table struct {
 	keys    protocol.Keys
 	maxAge  time.Duration
@@ -86,7 +85,7 @@ func (t *table) members(v store.View, gen int, now time.Time) {
 	seen := make(map[string]bool, len(v.Entries))
 	for e, m := range protocol.Read(v.Entries, t.keys.ReadMember, t.odd) {
 		if err := protocol.CheckMemberID(m.ID); err != nil {
-			// a stranger's: no member has such an id, and what is below it may not be listed
+			// no member has such an id, and the keys below it may not be listed
 			t.odd(e, err.Error())
 			continue
 		}

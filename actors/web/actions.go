@@ -17,7 +17,7 @@ type Actions interface {
 	// status says. A member that is not registered may be among them: it has a row then.
 	Offered(now actors.Status) []MemberActions
 	// Do carries out an action that was offered a moment ago, and returns when it is done. The
-	// error is shown to whoever asked.
+	// error is the answer.
 	Do(ctx context.Context, member, action string) error
 }
 

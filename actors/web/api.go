@@ -80,15 +80,15 @@ func (s *site) api(mux *http.ServeMux) {
 }
 
 // lists are the parameters that may be repeated, and mayBeEmpty those that mean something without a
-// value: /readyz is as Kubernetes' own servers have it, and who reads in pages begins after
+// value: /readyz is as Kubernetes' own servers have it, and the first page of a list comes after
 // nothing.
 var (
 	lists      = []string{"id", "member", "state", "drain", "without", "exclude"}
 	mayBeEmpty = []string{"after", "follow", "exclude", "verbose", "wait", "prefix"}
 )
 
-// queryOf reads a query that has these parameters at the most. What would mean nothing is refused:
-// whoever asks with an empty variable would hear of something else.
+// queryOf reads a query that has these parameters at the most. A parameter that would mean nothing
+// is refused: a script whose variable is empty would get another answer than it asked for.
 func queryOf(r *http.Request, names []string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

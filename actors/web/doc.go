@@ -54,19 +54,18 @@
 //     requests wait for a change of the configuration, and Options.Followers follow the events.
 //     Others get 503. Answers that are made for one asker are made in turns, on half of the
 //     processors. Where the cache does not do, Consul is asked for 8 at one time, and others wait.
-//  7. Who follows the events hears each one that is in the log, and with Last-Event-ID goes on
-//     where it was; those of one transaction may come twice then. Nothing is queued for a slow
-//     client.
+//  7. A client that follows the events gets each one that is in the log, and with Last-Event-ID
+//     goes on where it was. Those of one transaction may come twice then. Nothing is queued for a
+//     slow client.
 //  8. It answers while Consul does not: /healthz, /readyz, /metrics and /v1/tree without Consul,
 //     the others with 503 and one line that says why; a stream of events waits for Consul. Errors
 //     below /v1/ are JSON, {"error": "..."}, but for those of guarantee 1.
 //
 // Not guaranteed:
 //
-//   - Who may read and write, without Options.Token: whoever reaches the handler reads all of the
-//     above, writes the configuration, and carries out what is offered. With it, whoever has the
-//     token does: there is one, and no rights apart. TLS is the server's, and without it the token
-//     can be read on its way.
+//   - Access, without Options.Token: all who reach the handler read all of the above, write the
+//     configuration, and carry out what is offered. With it, all who have the token do: there is
+//     one token with all rights. TLS is the server's. Without TLS the token can be read on its way.
 //   - A limit of connections and of headers. These are the server's: set http.Server's
 //     ReadHeaderTimeout and IdleTimeout.
 //   - Config keys with two slashes in a row, or with dots for a path's element, below an

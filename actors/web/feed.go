@@ -53,7 +53,7 @@ func (f *feed) join() (*follower, bool) {
 	if f.followers >= f.most {
 		return nil, false
 	}
-	// One that was read no more is begun anew, whoever has not left yet.
+	// One that was read no more is begun anew, also while others have not left yet.
 	if f.followers++; f.followers == 1 || f.log.Get().err != nil {
 		if f.followers > 1 {
 			f.stop()

@@ -23,7 +23,7 @@ type looker interface {
 // what is read is so large that reading it takes long.
 type viewCache struct {
 	read func(context.Context) *view
-	turn chan struct{} // held by the one who reads
+	turn chan struct{} // held while one request reads
 
 	mu   sync.Mutex
 	last *view
