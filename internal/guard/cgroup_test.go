@@ -120,3 +120,20 @@ func tryCgroup(dir string) error {
 	_ = cmd.Wait()
 	return err
 }
+
+// In a /proc of another process namespace no child is to be found.
+func TestNothingIsGuardedByTheProcOfAnotherNamespace(t *testing.T) {
+	for name, flags := range map[string]uintptr{"its own": 0, "another": syscall.CLONE_NEWPID} {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), modeEnv+"=check")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+		if flags != 0 && os.Geteuid() != 0 {
+			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.HasPrefix(string(out), "<nil>") != (flags == 0) ||
+			flags != 0 && !strings.Contains(string(out), "mount") {
+			t.Errorf("%s: %s (%v)", name, out, err)
+		}
+	}
+}

@@ -380,30 +380,52 @@ func TestNoTwoCommandsOfOneNameAtOnce(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
-	const n = 200
-	f := start(t, guard.Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, n)
-	for i := range n {
+// All of them rely on a lease of seconds, which is renewed meanwhile.
+func TestManyStartsAtOnceDelayNoLease(t *testing.T) {
+	bothWays(t, func(t *testing.T, cfg guard.Config) {
+		const n = 500
+		f := start(t, cfg)
+		renew := func() { f.g.Lease("s1", time.Now().Add(10*time.Second), time.Second) }
+		renew()
+		renewals := time.NewTicker(time.Second)
+		defer renewals.Stop()
+		over := make(chan struct{})
+		defer close(over)
 		go func() {
-			ended <- f.Exec(ctx, guard.Spec{
-				Name: strconv.Itoa(i), Command: "echo $$ >> " + f.path("pids") +
-					"; exec sleep 1000", Stdin: make([]byte, 10_000),
-			})
+			for {
+				select {
+				case <-renewals.C:
+					renew()
+				case <-over:
+					return
+				}
+			}
 		}()
-	}
-	all := pids(t, f.path("pids"), n)
-	begin := time.Now()
-	cancel()
-	for range n {
-		if e := exitError(t, within(t, "an end", ended)); e.Signal != syscall.SIGTERM ||
-			e.Reason != guard.Stopped {
-			t.Errorf("got %#v, want SIGTERM, stopped", e)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, n)
+		for i := range n {
+			go func() {
+				ended <- f.Exec(ctx, guard.Spec{
+					Name: strconv.Itoa(i), Command: "echo $$ >> " + f.path("pids") +
+						"; exec sleep 1000", Stdin: make([]byte, 10_000),
+				})
+			}()
 		}
-	}
-	t.Logf("stopped %d in %v", n, time.Since(begin))
-	wantGone(t, all...)
+		all := pids(t, f.path("pids"), n)
+		if len(ended) > 0 {
+			t.Errorf("%d have ended, one with %v", len(ended), <-ended)
+		}
+		begin := time.Now()
+		cancel()
+		for range n {
+			if e := exitError(t, within(t, "an end", ended)); e.Signal != syscall.SIGTERM ||
+				e.Reason != guard.Stopped {
+				t.Errorf("got %#v, want SIGTERM, stopped", e)
+			}
+		}
+		t.Logf("stopped %d in %v", n, time.Since(begin))
+		wantGone(t, all...)
+	})
 }
 
 // The lease of a new session does not prolong what was started under the one before: others may

@@ -95,11 +95,10 @@ func serve(say func(context.Context, []byte)) error {
 	if s.LockFile != "" {
 		lock = &locker{path: s.LockFile, file: os.NewFile(lockFD, s.LockFile),
 			cgroup: string(r.cgroups)}
-		if err := lock.try(); err == nil {
-			hello.Locked = true
-		} else if !errors.Is(err, errLockHeld) {
+		if err := lock.try(); err != nil {
 			hello.Err = err.Error()
 		}
+		hello.Locked = lock.held.Load()
 		go lock.keep(events.put)
 	}
 	events.put(hello)

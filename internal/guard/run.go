@@ -326,12 +326,9 @@ func (w *watch) hear(e event) {
 		} else {
 			log.Info("guard", "kills-by", "process-group", "no_cgroup", e.NoCgroup)
 		}
-		switch {
-		case w.g.cfg.LockFile == "" || e.Locked:
-		case e.Err != "":
-			log.Error("lock-not-taken", "err", e.Err)
-		default:
-			log.Info("waiting-for-commands-of-predecessor", "lock_file", w.g.cfg.LockFile)
+		if w.g.cfg.LockFile != "" && !e.Locked {
+			log.Info("waiting-for-commands-of-predecessor", "lock_file", w.g.cfg.LockFile, "why",
+				e.Err)
 		}
 	}
 	if e.Locked {

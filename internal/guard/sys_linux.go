@@ -27,14 +27,8 @@ func bootNanos() int64 {
 // CheckHost reports whether commands can be guarded on this host: /proc must be that of this
 // process namespace and list children. The error says what to do.
 func CheckHost() error {
-	self, err := os.Readlink("/proc/self")
-	if err == nil && self != strconv.Itoa(os.Getpid()) {
-		err = fmt.Errorf("it calls this process %s and not %d", self, os.Getpid())
-	}
+	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 	if err == nil {
-		_, err = os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
-	}
-	if err == nil || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return nil
 	}
 	return fmt.Errorf("guard: /proc is not that of this process namespace, or lists no children "+

@@ -7,8 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/coordd/coordd/test/mutations"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Each patch applies to the product as it is, and a test plays each rule.
 func TestEachPatchAppliesAndIsPlayed(t *testing.T) {
