@@ -12,15 +12,18 @@ import (
 // boundSettings are settings on which the formulas must hold, the defaults first.
 var boundSettings = []actors.Config{
 	{},
-	{CheckTTL: actors.NoCheck},
-	{Lease: 3 * time.Second},
-	{Lease: 3 * time.Second, CheckTTL: time.Second},
-	{TTL: 30 * time.Second, LockDelay: 5 * time.Second, Lease: 8 * time.Second},
-	{Grace: 25 * time.Second, Merge: time.Second, WorkerSoak: 3 * time.Second},
-	{TTL: 20 * time.Second, Renew: 2 * time.Second, LeaseMargin: 4 * time.Second,
-		LockDelay: time.Millisecond},
-	{TTL: 5 * time.Second},
-	{TTL: 3 * time.Second, CheckTTL: actors.NoCheck},
+	{Timing: actors.Timing{CheckTTL: actors.NoCheck}},
+	{Timing: actors.Timing{Lease: 3 * time.Second}},
+	{Timing: actors.Timing{Lease: 3 * time.Second, CheckTTL: time.Second}},
+	{Timing: actors.Timing{TTL: 30 * time.Second, LockDelay: 5 * time.Second,
+		Lease: 8 * time.Second}},
+	{Timing: actors.Timing{Grace: 25 * time.Second, Merge: time.Second,
+		WorkerSoak: 3 * time.Second}},
+	{Timing: actors.Timing{TTL: 20 * time.Second, Renew: 2 * time.Second,
+		LeaseMargin: 4 * time.Second,
+		LockDelay:   time.Millisecond}},
+	{Timing: actors.Timing{TTL: 5 * time.Second}},
+	{Timing: actors.Timing{TTL: 3 * time.Second, CheckTTL: actors.NoCheck}},
 }
 
 // tried: under the race detector each settings are tried at some of the phases only.
@@ -30,9 +33,7 @@ func tried(settings, phase int) bool {
 
 func with(s actors.Config) option {
 	return func(cfg *actors.Config) {
-		cfg.TTL, cfg.LockDelay, cfg.Grace, cfg.Merge = s.TTL, s.LockDelay, s.Grace, s.Merge
-		cfg.Lease, cfg.CheckTTL = s.Lease, s.CheckTTL
-		cfg.WorkerSoak, cfg.Renew, cfg.LeaseMargin = s.WorkerSoak, s.Renew, s.LeaseMargin
+		cfg.Timing = s.Timing
 	}
 }
 
@@ -124,7 +125,7 @@ func TestATakeOverAfterAnAgentHasLeftTakesNoLongerThanItsBound(t *testing.T) {
 
 // What is printed of a worst case is what it is reckoned with.
 func TestAFormulaSaysWhatItAddsUpTo(t *testing.T) {
-	f := actors.Config{Lease: 3 * time.Second}.Formulas()
+	f := actors.Config{Timing: actors.Timing{Lease: 3 * time.Second}}.Formulas()
 	for _, c := range []struct {
 		formula actors.Formula
 		text    string

@@ -139,11 +139,14 @@ func (c *cluster) start(id string, options ...option) *member {
 		c.t.Fatal(err)
 	}
 	cfg := actors.Config{
+		Host: actors.Host{Process: &actors.Process{Instance: fmt.Sprintf("%s-%d", id,
+			time.Now().UnixNano()),
+			Host: id + ".test", BootID: id, PIDNamespace: "1", PID: 1, StartTime: 1}},
+		Timing:  actors.Timing{CheckTTL: c.checkTTL},
 		Service: "demo", ID: id, Client: client, Logger: c.log,
-		Process: &actors.Process{Instance: fmt.Sprintf("%s-%d", id, time.Now().UnixNano()),
-			Host: id + ".test", BootID: id, PIDNamespace: "1", PID: 1, StartTime: 1},
+
 		Work: func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
-		Lead: c.duty(id), CheckTTL: c.checkTTL,
+		Lead: c.duty(id),
 	}
 	for _, o := range options {
 		o(&cfg)

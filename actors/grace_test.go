@@ -254,7 +254,8 @@ func leadersComeAndGo(c *cluster, its []string, begin time.Time, bound, period t
 func TestALeaderThatIsLostDuringAGraceAddsTheTimeInWhichNobodyLeads(t *testing.T) {
 	for _, check := range []time.Duration{0, actors.NoCheck} {
 		t.Run(fmt.Sprint(check), func(t *testing.T) {
-			leaderIsLostToo(t, actors.Config{CheckTTL: check}.Bounds(), check)
+			leaderIsLostToo(t, actors.Config{Timing: actors.Timing{CheckTTL: check}}.Bounds(),
+				check)
 		})
 	}
 }

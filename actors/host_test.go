@@ -137,8 +137,8 @@ func TestAClientThatCannotBeMadeFromTheEnvironmentIsSaidToBeOne(t *testing.T) {
 }
 
 func TestARenewalHasTimeForItsAnswerBeforeTheWorkIsStopped(t *testing.T) {
-	cfg := actors.Config{Service: "demo", ID: "n1", TTL: 20 * time.Second,
-		Renew: 10 * time.Second, LeaseMargin: 8 * time.Second}
+	cfg := actors.Config{Timing: actors.Timing{TTL: 20 * time.Second, Renew: 10 * time.Second,
+		LeaseMargin: 8 * time.Second}, Service: "demo", ID: "n1"}
 	if err := cfg.Validate(); err != nil {
 		t.Error(err)
 	}

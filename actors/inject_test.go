@@ -151,11 +151,13 @@ func (c *cluster) sabotaged(s *saboteur) *member {
 		c.t.Fatal(err)
 	}
 	m.c, err = actors.New(actors.Config{
+		Host: actors.Host{Process: &actors.Process{Instance: "n1-1", Host: "n1.test", BootID: "n1",
+			PIDNamespace: "1",
+			PID:          1, StartTime: 1}}, Timing: actors.Timing{CheckTTL: c.checkTTL},
 		Service: "demo", ID: m.id, Client: client, Logger: c.log,
-		Process: &actors.Process{Instance: "n1-1", Host: "n1.test", BootID: "n1", PIDNamespace: "1",
-			PID: 1, StartTime: 1},
+
 		Work: func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
-		Lead: c.duty("n1"), CheckTTL: c.checkTTL,
+		Lead: c.duty("n1"),
 	})
 	if err != nil {
 		c.t.Fatal(err)

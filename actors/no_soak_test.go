@@ -14,7 +14,7 @@ func TestWhatIsTakenOverFromALostMemberIsNotSoaked(t *testing.T) {
 	for _, soak := range []time.Duration{500 * time.Millisecond, 5 * time.Second} {
 		t.Run(soak.String(), func(t *testing.T) {
 			run(t, func(c *cluster) {
-				startWith(c, actors.Config{WorkerSoak: soak})
+				startWith(c, actors.Config{Timing: actors.Timing{WorkerSoak: soak}})
 				victim := c.follower()
 				b := c.members[victim].c.Settings().Bounds()
 				c.kill(victim)
@@ -35,7 +35,7 @@ func TestWhatIsTakenOverFromALostMemberIsNotSoaked(t *testing.T) {
 // An item that is new is soaked as before: another order about it may follow at once.
 func TestANewItemIsSoaked(t *testing.T) {
 	run(t, func(c *cluster) {
-		startWith(c, actors.Config{WorkerSoak: 3 * time.Second})
+		startWith(c, actors.Config{Timing: actors.Timing{WorkerSoak: 3 * time.Second}})
 		c.addWork("one more")
 		if took := c.await("it runs", 10*time.Second, c.balanced(31)); took < 3*time.Second {
 			t.Errorf("it began %v after it was added, within the soak", took)

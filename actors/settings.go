@@ -109,15 +109,11 @@ type Config struct {
 	// reason. Its transport must return when the context of a request ends: most calls wait for
 	// that.
 	Client *api.Client
-	// Consul is what the log calls Client's server. Default: CONSUL_HTTP_ADDR, or the address of a
-	// failed request.
-	Consul string
 	// Work runs an item. If it is nil, the member registers with no room for any item: it can lead,
 	// watch and route, and runs nothing.
 	Work Work
 	// Lead runs while this member leads. Nil: nothing does.
 	Lead Lead
-
 	// Address is where others reach this member; published, not used here.
 	Address string
 	// Zone is published with the member's record. Items that move stay in their zone as far as the
@@ -135,12 +131,42 @@ type Config struct {
 	// it (leader, draining): at most [MostTags]. TAG.SERVICE.service.consul is those with a tag.
 	// SetTags changes them.
 	Tags []string
-	// PublishItems adds the items that this member runs to the metadata of its instance in Consul's
-	// catalog: their count, and as many ids as fit into 4 KB, as they were up to 30 s ago.
-	PublishItems bool
 	// Capacity is the most weight this member may hold. 0: no limit.
 	Capacity uint64
+	// MaxRestarts is how often the work of an item may end by itself within RestartWindow and be
+	// started again, whatever it returns, but for an error with a method Interrupted() bool that
+	// returns true: that says that it was no end of its own. When it ends once more the item is
+	// given up: it is tried at one other member, and where it fails too, or there is none, it is
+	// quarantined: nobody runs it until [Operator.Restart], or where there was none until another
+	// member takes it. An error with a method HostFault() bool that returns true says that the host
+	// was to blame: for that the item is tried elsewhere, and never quarantined. Default (0): it is
+	// started again for ever.
+	MaxRestarts int
+	// OnChange is what becomes of running work whose item changes. Default: [KeepOnChange].
+	OnChange OnChange
+	// StopTimeout is how long work may take to stop before it is named as stuck. Default: 10 s.
+	StopTimeout time.Duration
+	// KeepItems is how long this member's items wait for it after a clean stop: a restart within
+	// that time moves none of them, on whatever host, and none of them runs meanwhile. Default (0):
+	// they are handed over at once.
+	KeepItems time.Duration
+	// Backend of the config store: BackendNone or BackendConsul. Default: none, and every call of
+	// it says so.
+	Backend string
+	// ConfigLog is the directory of the config store's log of writes. Empty: no log, so that a
+	// crash loses writes that were not acknowledged.
+	ConfigLog string
+	// Logger. Default: slog.Default(). Its handler may block: no actor waits for it. What does not
+	// fit into 1,024 records is dropped, and counted in the log.
+	Logger *slog.Logger
+	// Timing is what experts turn, and Host what few programs set. Their fields are Config's.
+	Timing
+	Host
+}
 
+// Timing has the times of a member, and how much it moves at a time. The zero value stands for the
+// defaults, which suit a Consul in one datacenter. What follows from them is in [Bounds].
+type Timing struct {
 	// TTL of the Consul session: 2 s to 24 h, 10 s by default. Consul's servers refuse less than
 	// their session_ttl_min, which is 10 s by default: then Run ends with [ErrInvalid]. Consul ends
 	// a session that nobody renews after once to twice its TTL; so long it takes until a lost
@@ -188,39 +214,19 @@ type Config struct {
 	// ItemCooldown is how long an item stays where it was placed before it may be moved for balance
 	// again. Leaders keep the times to themselves: a new leader knows none. Default: 0.
 	ItemCooldown time.Duration
-	// MaxRestarts is how often the work of an item may end by itself within RestartWindow and be
-	// started again, whatever it returns, but for an error with a method Interrupted() bool that
-	// returns true: that says that it was no end of its own. When it ends once more the item is
-	// given up: it is tried at one other member, and where it fails too, or there is none, it is
-	// quarantined: nobody runs it until [Operator.Restart], or where there was none until another
-	// member takes it. An error with a method HostFault() bool that returns true says that the host
-	// was to blame: for that the item is tried elsewhere, and never quarantined. Default (0): it is
-	// started again for ever.
-	MaxRestarts int
 	// RestartWindow is the time within which MaxRestarts counts: 1 s to 24 h. Default: 10 minutes.
 	RestartWindow time.Duration
-	// OnChange is what becomes of running work whose item changes. Default: [KeepOnChange].
-	OnChange OnChange
-	// StopTimeout is how long work may take to stop before it is named as stuck. Default: 10 s.
-	StopTimeout time.Duration
-	// KeepItems is how long this member's items wait for it after a clean stop: a restart within
-	// that time moves none of them, on whatever host, and none of them runs meanwhile. Default (0):
-	// they are handed over at once.
-	KeepItems time.Duration
 	// BrakeHold is how long the leader waits for members to come back when more
 	// than half of those with work (and more than three) have vanished. Default: 6 x TTL.
 	BrakeHold time.Duration
+}
 
-	// Backend of the config store: BackendNone or BackendConsul. Default: none, and every call of
-	// it says so.
-	Backend string
-	// ConfigLog is the directory of the config store's log of writes. Empty: no log, so that a
-	// crash loses writes that were not acknowledged.
-	ConfigLog string
-
-	// Logger. Default: slog.Default(). Its handler may block: no actor waits for it. What does not
-	// fit into 1,024 records is dropped, and counted in the log.
-	Logger *slog.Logger
+// Host is what a program says of itself and wants to be told, beside the rest: for supervisors of
+// commands, for metrics and for tests. The zero value stands for the defaults.
+type Host struct {
+	// Consul is what the log calls Client's server. Default: CONSUL_HTTP_ADDR, or the address of a
+	// failed request.
+	Consul string
 	// Observer is told of each call to Consul, each renewal and each write of the leader: see
 	// package actors/metrics. It must not block. Default: nobody is told, which costs nothing.
 	Observer messages.Observer
@@ -234,6 +240,9 @@ type Config struct {
 	// Lock is Process.Lock, asked whenever this member writes down who it is. Default: NoLock, for
 	// work that ends with this process.
 	Lock func() string
+	// PublishItems adds the items that this member runs to the metadata of its instance in Consul's
+	// catalog: their count, and as many ids as fit into 4 KB, as they were up to 30 s ago.
+	PublishItems bool
 }
 
 // The backends of the config store.

@@ -32,8 +32,9 @@ func TestConsulHasTheLastWordOnAShortTTL(t *testing.T) {
 				consul := devconsul.New(devconsul.Config{SessionTTLMin: c.least,
 					Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 				defer consul.Close()
-				m, err := actors.New(actors.Config{Service: "demo", ID: "n1",
-					Client: consul.Client(), TTL: c.ttl, Logger: slog.New(slog.DiscardHandler)})
+				m, err := actors.New(actors.Config{Timing: actors.Timing{TTL: c.ttl},
+					Service: "demo", ID: "n1",
+					Client: consul.Client(), Logger: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,7 +71,7 @@ func TestALostMachineIsNoticedAtTheLatestByItsSessionsTTL(t *testing.T) {
 		3900 * time.Millisecond: "2 x ttl 3.9s + lease 3.9s",
 		2 * time.Second:         "2 x ttl 2s + lease 2s",
 	} {
-		got := actors.Config{TTL: ttl}.Formulas().TakeOverMachine.String()
+		got := actors.Config{Timing: actors.Timing{TTL: ttl}}.Formulas().TakeOverMachine.String()
 		if !strings.HasPrefix(got, says+" ") {
 			t.Errorf("with a ttl of %v: %s, want %s", ttl, got, says)
 		}

@@ -45,9 +45,10 @@ func (c *Cluster) Start(id string, work actors.Work, configure ...func(*actors.C
 	}
 	name := fmt.Sprintf("%s-%d", id, nth) // of its host and its boot: a restart is on another host
 	cfg := actors.Config{
+		Host: actors.Host{Process: &actors.Process{Instance: name, Host: name, BootID: name,
+			PIDNamespace: "1",
+			PID:          1, StartTime: 1}},
 		Service: Service, ID: id, Client: client, Logger: c.log(), Work: work,
-		Process: &actors.Process{Instance: name, Host: name, BootID: name, PIDNamespace: "1",
-			PID: 1, StartTime: 1},
 	}
 	for _, f := range configure {
 		f(&cfg)

@@ -75,7 +75,7 @@ func (d *Dispatcher) proxyTo(t *routedRequest, w http.ResponseWriter, r *http.Re
 		routedRequestKey{}, t)))
 }
 
-// finalAnswer passes on no interim answers (1xx): the server sends 100 Continue by itself, and hints
+// finalAnswer passes on no interim answers (1xx). The server sends 100 Continue by itself, and hints
 // are for one connection.
 type finalAnswer struct{ http.ResponseWriter }
 

@@ -65,24 +65,7 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 		target[j] = clamp(level, low[j], high[j]) - low[j]
 	}
 	most := level + min(more, 1)
-	// Some members get one more. Those that have it and were not asked to give it up come first,
-	// then those that can still be called back, then the others. In a rollout what the newest ones
-	// have changes more than this decides, so they come after all others that have it.
-	for class := 0; class < 4 && more > 0; class++ {
-		for j := 0; j < m && more > 0; j++ {
-			if low[j] > level || high[j] <= level || target[j] > level-low[j] {
-				continue
-			}
-			newest := c.rollout && c.members[j].Newest
-			if class == 0 && (newest || int64(c.held[j].kept) <= target[j]) ||
-				class == 1 && (newest || c.held[j].all() <= target[j]) ||
-				class == 2 && !newest {
-				continue
-			}
-			target[j]++
-			more--
-		}
-	}
+	c.giveOneMore(low, high, target, level, more)
 	if c.rollout {
 		c.rollOut(low, high, target, 2*most, total)
 	}
@@ -111,6 +94,29 @@ func (c *census) shares(pinned []uint64) (shares []share, grants, leavers int64)
 		grants += shares[j].grant
 	}
 	return shares, grants, leavers
+}
+
+// giveOneMore raises the targets of so many members by one. Those that have it and were not asked to
+// give it up come first, then those that can still be called back, then the others. In a rollout
+// what the newest ones have changes more than this decides, so they come after all others that have
+// it.
+func (c *census) giveOneMore(low, high, target []int64, level, more int64) {
+	m := len(target)
+	for class := 0; class < 4 && more > 0; class++ {
+		for j := 0; j < m && more > 0; j++ {
+			if low[j] > level || high[j] <= level || target[j] > level-low[j] {
+				continue
+			}
+			newest := c.rollout && c.members[j].Newest
+			if class == 0 && (newest || int64(c.held[j].kept) <= target[j]) ||
+				class == 1 && (newest || c.held[j].all() <= target[j]) ||
+				class == 2 && !newest {
+				continue
+			}
+			target[j]++
+			more--
+		}
+	}
 }
 
 // rollOut changes the targets of a balanced plan to those of a rollout: all keep what they may.

@@ -248,18 +248,7 @@ func takeCensus(members []Member, items []Item) *census {
 		uniform: true,
 		unit:    1,
 	}
-	var newest, older bool
-	for j, m := range members {
-		newest, older = newest || m.Newest && !m.Drain, older || !m.Newest
-		switch {
-		case m.Drain:
-		case m.Capacity == 0:
-			c.limits[j] = math.MaxUint64
-		default:
-			c.limits[j] = m.Capacity
-		}
-	}
-	c.rollout = newest && older
+	c.takeMembers()
 	if len(items) == 0 {
 		return c
 	}
@@ -309,6 +298,22 @@ func takeCensus(members []Member, items []Item) *census {
 	}
 	c.free, c.pinned, c.uniform = int64(free), pinned, uniform
 	return c
+}
+
+// takeMembers fixes the members' limits, and finds out whether there is a rollout.
+func (c *census) takeMembers() {
+	var newest, older bool
+	for j, m := range c.members {
+		newest, older = newest || m.Newest && !m.Drain, older || !m.Newest
+		switch {
+		case m.Drain:
+		case m.Capacity == 0:
+			c.limits[j] = math.MaxUint64
+		default:
+			c.limits[j] = m.Capacity
+		}
+	}
+	c.rollout = newest && older
 }
 
 func (it *Item) weight() uint64 { return min(max(it.Weight, 1), MaxWeight) }

@@ -185,6 +185,11 @@ func (z *zones) exchange(moves []*Move, moving []bool) {
 			given[o] = append(given[o], int32(i))
 		}
 	}
+	z.give(gives, given, moving)
+}
+
+// give has members give up the items that they were given to give, and then those that were chosen.
+func (z *zones) give(gives map[int32][]*Move, given map[int32][]int32, moving []bool) {
 	for o, of := range gives {
 		items := given[o]
 		for _, move := range of {

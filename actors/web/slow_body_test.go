@@ -59,7 +59,7 @@ func TestAWriteThatIsNotWaitedForIsRefusedAndWritesNothing(t *testing.T) {
 		if w := ask(http.MethodPut, "1s"); w.Code != http.StatusNoContent {
 			t.Errorf("with a wait: %d %s", w.Code, w.Body)
 		}
-		if w := ask(http.MethodGet, "0s"); w.Code != http.StatusOK {
+		if w := ask(http.MethodGet, "1s"); w.Code != http.StatusOK {
 			t.Errorf("it is read with %d %s", w.Code, w.Body)
 		}
 	})

@@ -65,8 +65,9 @@ func sayGoodbye(ctx context.Context, words []byte) {
 	begin, accepted := time.Now(), false
 	client, address, err := g.client()
 	if err == nil {
-		accepted, err = actors.Depart(ctx, actors.Config{Service: g.Service, ID: l.Member,
-			Client: client, Consul: address, Logger: log}, l.Session, l.Clear)
+		accepted, err = actors.Depart(ctx, actors.Config{Host: actors.Host{Consul: address},
+			Service: g.Service, ID: l.Member,
+			Client: client, Logger: log}, l.Session, l.Clear)
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), context.Canceled):

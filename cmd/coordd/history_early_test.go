@@ -42,8 +42,8 @@ func TestAHistorySaysThatASessionEndedBeforeTheLease(t *testing.T) {
 		h, err := openHistory(filepath.Join(t.TempDir(), "history"))
 		must(t, err)
 		log := slog.New(slog.DiscardHandler)
-		c, err := actors.New(actors.Config{Service: "demo", ID: "n1", Client: client, Logger: log,
-			CheckTTL: actors.NoCheck})
+		c, err := actors.New(actors.Config{Timing: actors.Timing{CheckTTL: actors.NoCheck},
+			Service: "demo", ID: "n1", Client: client, Logger: log})
 		must(t, err)
 		tree, err := supervisor.New("member", supervisor.Tree{Children: append(h.begin(c, log),
 			c.Child("coordinator"))}, supervisor.WithLogger(log))

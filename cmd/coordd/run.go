@@ -101,16 +101,16 @@ const killSlack = 5 * time.Second
 // config is what the flags say of a member.
 func (o *runFlags) config() actors.Config {
 	return actors.Config{
-		Service: o.service, ID: o.id, Address: o.address, Zone: o.zone,
-		Version: version(), WorkVersion: o.appVersion,
-		Capacity: o.capacity, TTL: o.ttl, Lease: o.lease, Renew: o.renew, LockDelay: o.lockDelay,
-		LeaseMargin: o.leaseMargin, Grace: o.grace, CheckTTL: o.guarded(),
-		LeaderSoak: o.leaderSoak, WorkerSoak: o.workerSoak, Merge: o.merge,
-		MoveBudget: o.moveBudget.items, MoveBudgetShare: o.moveBudget.share,
-		ItemCooldown: o.itemCooldown, StopTimeout: o.stopTimeout + killSlack,
-		BrakeHold: o.brakeHold, MaxRestarts: o.maxRestarts, RestartWindow: o.restartWindow,
-		OnChange:  actors.OnChange(o.onChange),
-		KeepItems: o.keepItems, Tags: o.tags, PublishItems: o.publish,
+		Service: o.service, ID: o.id, Address: o.address, Zone: o.zone, Version: version(),
+		WorkVersion: o.appVersion, Tags: o.tags, Capacity: o.capacity,
+		MaxRestarts: o.maxRestarts, OnChange: actors.OnChange(o.onChange),
+		StopTimeout: o.stopTimeout + killSlack, KeepItems: o.keepItems,
+		Timing: actors.Timing{TTL: o.ttl, Lease: o.lease, CheckTTL: o.guarded(), Renew: o.renew,
+			LockDelay: o.lockDelay, LeaseMargin: o.leaseMargin, Grace: o.grace,
+			LeaderSoak: o.leaderSoak, Merge: o.merge, WorkerSoak: o.workerSoak,
+			MoveBudget: o.moveBudget.items, MoveBudgetShare: o.moveBudget.share,
+			ItemCooldown: o.itemCooldown, RestartWindow: o.restartWindow, BrakeHold: o.brakeHold},
+		Host:    actors.Host{PublishItems: o.publish},
 		Backend: o.backend, ConfigLog: o.configLog,
 	}
 }

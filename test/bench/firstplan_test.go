@@ -150,7 +150,8 @@ func newPlanRound(b *testing.B, client *api.Client, service string, items, membe
 	}
 	sets(b, client, keys, "", 4)
 	leader, err := actors.New(actors.Config{
-		Service: service, ID: "leader", Client: client, Merge: time.Millisecond,
+		Timing:  actors.Timing{Merge: time.Millisecond},
+		Service: service, ID: "leader", Client: client,
 		Logger: slog.New(written{slog.DiscardHandler, p.written}),
 	})
 	if err != nil {

@@ -337,8 +337,9 @@ func hostsFaults(t *testing.T, seen *sync.Map) {
 	defer server.Close()
 	w := watch(t, consul, seen, nil, strings.TrimPrefix(server.URL, "http://"))
 	m := metrics.New()
-	member, err := actors.New(actors.Config{Service: w.name, ID: "host", Client: client,
-		Logger: log, Observer: m})
+	member, err := actors.New(actors.Config{Host: actors.Host{Observer: m}, Service: w.name,
+		ID: "host", Client: client,
+		Logger: log})
 	must(t, err)
 	handler := web.New(member, web.Options{
 		Metrics: metrics.Handler(m.Collector(member, metrics.Options{}))})

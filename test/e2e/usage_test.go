@@ -43,7 +43,6 @@ func TestBadUsageIsOneClearLineAndExitCode2AndReachesNobody(t *testing.T) {
 		{"run --id n1 --http 7070", []string{"--http", "7070", "host:port"}},
 		{"run --id n1 --log-level loud", []string{"--log-level", "loud", "debug"}},
 		{"status --jsn", []string{"--jsn"}},
-		{"work", []string{"add", "rm", "sync", "import"}},
 		{"work add", []string{"id of each item"}},
 		{"work add fine a/b", []string{`"a/b"`, "slash"}},
 		{"work rm a/b", []string{`"a/b"`, "slash"}},

@@ -70,8 +70,9 @@ func (w *world) promised() promise {
 	s := w.plan.settings
 	ttl := s.longest()
 	c := actors.Config{
-		TTL: ttl, Merge: s.merge, WorkerSoak: s.workerSoak, CheckTTL: actors.NoCheck,
-		Grace: time.Duration(s.grace * float64(ttl)), LockDelay: s.lockDelay,
+		Timing: actors.Timing{TTL: ttl, Merge: s.merge, WorkerSoak: s.workerSoak,
+			CheckTTL: actors.NoCheck, Grace: time.Duration(s.grace * float64(ttl)),
+			LockDelay: s.lockDelay},
 	}
 	// Whose sessions have ended twice, or whose agent takes no reports, goes on without a check.
 	if s.check && w.plan.profile == "waited" && s.noReports == 0 {

@@ -271,17 +271,19 @@ func (w *world) newProcess(id string, twin bool) *process {
 		lease = min(s.lease, ttl)
 	}
 	c := actors.Config{
-		Service: "sim", ID: id, Client: devconsul.ClientOver(p.link), Logger: w.log.With("n", p.n),
-		TTL: ttl, Lease: lease, LeaseMargin: s.margin, LeaderSoak: s.soak, Merge: s.merge,
-		WorkerSoak: s.workerSoak, MoveBudget: s.budget, StopTimeout: s.stopping(),
-		KeepItems: s.keep, LockDelay: s.lockDelay, MaxRestarts: s.restarts, RestartWindow: s.window,
-		Process: &actors.Process{Instance: p.name(), Host: id + ".test", BootID: id,
-			PIDNamespace: "1", PID: p.n, StartTime: 1},
-		Liveness: func(q actors.Process) actors.Liveness {
+		Host: actors.Host{Process: &actors.Process{Instance: p.name(), Host: id + ".test",
+			BootID:       id,
+			PIDNamespace: "1", PID: p.n, StartTime: 1}, Liveness: func(q actors.Process) actors.Liveness {
 			p.hold("liveness")
 			return w.liveness(q)
-		},
-		Lock: p.lock,
+		}, Lock: p.lock}, Timing: actors.Timing{TTL: ttl, Lease: lease, LeaseMargin: s.margin,
+			LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget,
+			LockDelay: s.lockDelay, RestartWindow: s.window},
+		Service: "sim", ID: id, Client: devconsul.ClientOver(p.link), Logger: w.log.With("n", p.n),
+
+		StopTimeout: s.stopping(),
+		KeepItems:   s.keep, MaxRestarts: s.restarts,
+
 		Work: p.work,
 		Lead: p.lead, OnChange: w.onChange(id),
 	}
