@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -94,7 +93,6 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 	o := Orders{Drained: map[string]time.Time{}, Pins: map[string]string{},
 		Preferred: map[string]string{}, By: map[string]string{}, At: map[string]time.Time{},
 		RestartItems: map[string]uint64{}, RestartMembers: map[string]uint64{}}
-	entries = k.withOverride(entries)
 	for _, e := range entries {
 		if e.Key == k.Signature() {
 			k.signAll(entries, e, o)
@@ -126,29 +124,6 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 		}
 	}
 	return o
-}
-
-// withOverride returns entries with one order to release the brake at the most: the newest one. An
-// earlier commit of coordd may have given it under its former name.
-func (k Keys) withOverride(entries []store.Entry) []store.Entry {
-	find := func(order string) int {
-		return slices.IndexFunc(entries, func(e store.Entry) bool {
-			return e.Key == k.Control()+order
-		})
-	}
-	former, now := find(formerOverride), find(OverrideOrder)
-	if former < 0 {
-		return entries
-	}
-	entries = slices.Clone(entries)
-	entries[former].Key = k.Override()
-	switch {
-	case now < 0:
-		return entries
-	case entries[now].ModifyIndex < entries[former].ModifyIndex:
-		return slices.Delete(entries, now, now+1)
-	}
-	return slices.Delete(entries, former, former+1)
 }
 
 // signed separates when an order was given and by whom.

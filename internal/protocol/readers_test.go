@@ -3,7 +3,6 @@ package protocol_test
 import (
 	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,29 +191,6 @@ func TestAnOrderThatDoesNotParseIsNone(t *testing.T) {
 		nil)
 	if orders.Override != 9 || !orders.OverrideAt.IsZero() || orders.Frozen {
 		t.Errorf("an order of no time: %+v", orders)
-	}
-}
-
-func TestTheNewestOverrideCountsUnderItsFormerNameToo(t *testing.T) {
-	k := keysOf(t, "svc")
-	for _, c := range []struct{ former, now, want uint64 }{{9, 0, 9}, {9, 8, 9}, {8, 9, 9}} {
-		entries := []store.Entry{
-			{Key: k.Signature(), Value: []byte(`{"by":"ann@desk"}`), ModifyIndex: 9},
-			{Key: k.Control() + "obey", ModifyIndex: c.former},
-		}
-		if c.now > 0 {
-			entries = append(entries, store.Entry{Key: k.Override(), ModifyIndex: c.now})
-		}
-		before := slices.Clone(entries)
-		orders := k.ReadOrders(entries, func(e store.Entry, why string) {
-			t.Errorf("%s: %s", e.Key, why)
-		})
-		if orders.Override != c.want || orders.By[protocol.OverrideOrder] != "ann@desk" {
-			t.Errorf("of %+v: %d by %v", c, orders.Override, orders.By)
-		}
-		if !reflect.DeepEqual(entries, before) {
-			t.Errorf("the watch's own entries are changed: %v", entries)
-		}
 	}
 }
 

@@ -14,9 +14,6 @@ const (
 	OverrideOrder = "override"
 )
 
-// formerOverride is the order to release the brake as earlier commits of coordd write it.
-const formerOverride = "obey"
-
 // DrainOrder is the name of the order to empty member m.
 func DrainOrder(m string) string { return "drain/" + m }
 

@@ -147,8 +147,10 @@ func (r workRecord) over(now time.Time) (over bool, until time.Time) {
 	if len(r.ended) <= limit.most || r.ended[limit.most].Sub(r.ended[0]) > limit.window {
 		return false, time.Time{}
 	}
-	until = r.ended[0].Add(limit.window)
-	return now.Before(until), until
+	if until = r.ended[0].Add(limit.window); now.Before(until) {
+		return true, until
+	}
+	return false, time.Time{}
 }
 
 // loops tells whether the work loops, and when time alone will have ended that.
