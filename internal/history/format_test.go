@@ -64,21 +64,13 @@ func TestLinesThatAreNoEventsAreRefusedWithTheirNumber(t *testing.T) {
 	}
 }
 
-func TestALineThatWasCutShortAtTheEndIsLeftOut(t *testing.T) {
-	events, err := history.Read(
-		strings.NewReader("2000-01-01T00:00:00Z boot a#1\n2000-01-01T00:00:01Z start a#1 w"))
-	if err != nil || len(events) != 1 {
-		t.Errorf("%v, %v", events, err)
-	}
-}
-
 func TestALineThatWasCutOffIsInNobodysWay(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "h")
 	for _, written := range []string{
 		"2000-01-01T00:00:01Z boot a%231\n2000-01-01T00:00:02Z start a%2", // the disk was full
 		"2000-01-01T00:00:03Z boot a%232\n",
-		"2000-01-01T00:00:04Z boot a%233\n2", // and once more
-		"2000-01-01T00:00:05Z boot a%234\n",
+		"2000-01-01T00:00:04Z boot a%233\n2",                                  // and once more
+		"2000-01-01T00:00:05Z boot a%234\n2000-01-01T00:00:06Z start a%234 w", // at the end
 	} {
 		f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
 		if err != nil {
