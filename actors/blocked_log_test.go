@@ -3,17 +3,12 @@ package actors_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/devconsul"
-	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // A host's log that nobody reads: its handler takes nothing while it is shut, and waits.
@@ -66,7 +61,7 @@ func (c *cluster) unreadLog(v *valve) option {
 	return func(cfg *actors.Config) { cfg.Logger = slog.New(unread{c.log.Handler(), v}) }
 }
 
-func TestALeaderWhoseLogNobodyReadsTakesOverFromADeadMember(t *testing.T) {
+func TestALeaderWhoseLogNobodyReadsTakesOverFromADeadMemberAndStops(t *testing.T) {
 	run(t, func(c *cluster) {
 		v := &valve{}
 		defer v.open()
@@ -83,6 +78,12 @@ func TestALeaderWhoseLogNobodyReadsTakesOverFromADeadMember(t *testing.T) {
 		c.await("n3's items at the others", n1.c.Settings().Bounds().TakeOver, func() bool {
 			return sum(c.loads()) == 9
 		})
+		begin := time.Now()
+		c.stop("n1")
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+		c.await("all at n2", 20*time.Second, func() bool { return c.loads()["n2"] == 9 })
 	})
 }
 
@@ -108,52 +109,5 @@ func TestWorkStopsWithItsLeaseAlthoughNobodyReadsTheLog(t *testing.T) {
 		n1.net.Cut(nil)
 		v.open()
 		c.await("in order in the end", 40*time.Second, c.balanced(8))
-	})
-}
-
-func TestAMemberStopsCleanlyAlthoughNobodyReadsTheLog(t *testing.T) {
-	run(t, func(c *cluster) {
-		v := &valve{}
-		defer v.open()
-		c.addWork(c.items(6)...)
-		c.start("n1", c.unreadLog(v))
-		c.start("n2")
-		c.await("shared out", 20*time.Second, c.balanced(6))
-		v.shut()
-		begin := time.Now()
-		c.stop("n1")
-		if took := time.Since(begin); took > 3*time.Second {
-			t.Errorf("the stop took %v", took)
-		}
-		c.await("all at n2", 20*time.Second, func() bool { return c.loads()["n2"] == 6 })
-	})
-}
-
-// The first request fails, and the goodbye is accepted, of which there is something to be logged.
-func TestADepartureWhoseLogNobodyReadsIsDone(t *testing.T) {
-	run(t, func(c *cluster) {
-		v := &valve{}
-		open := sync.OnceFunc(v.open)
-		defer open()
-		n1 := c.start("n1")
-		c.await("n1 leads", 20*time.Second, func() bool { return c.leader() == "n1" })
-		session := n1.c.Session().Get().ID
-		c.kill("n1")
-		var failed atomic.Bool
-		cfg := actors.Config{Service: "demo", ID: "n1", Client: devconsul.ClientOver(
-			transport.When(c.consul.RoundTripper(),
-				func(*http.Request) bool { return failed.CompareAndSwap(false, true) },
-				transport.Fail(io.ErrUnexpectedEOF)))}
-		c.unreadLog(v)(&cfg)
-		v.shut()
-		defer time.AfterFunc(time.Hour, open).Stop()
-		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
-		defer cancel()
-		begin := time.Now()
-		accepted, err := actors.Depart(ctx, cfg, session, true)
-		if took := time.Since(begin); !accepted || err != nil || took > 2*time.Second ||
-			!failed.Load() {
-			c.t.Errorf("the departure: accepted %v, %v, after %v", accepted, err, took)
-		}
 	})
 }

@@ -126,6 +126,7 @@ func TestATakeOverAfterAnAgentHasLeftTakesNoLongerThanItsBound(t *testing.T) {
 // What is printed of a worst case is what it is reckoned with.
 func TestAFormulaSaysWhatItAddsUpTo(t *testing.T) {
 	f := actors.Config{Timing: actors.Timing{Lease: 3 * time.Second}}.Formulas()
+	short := actors.Config{Timing: actors.Timing{TTL: 2 * time.Second}}.Formulas()
 	for _, c := range []struct {
 		formula actors.Formula
 		text    string
@@ -135,6 +136,11 @@ func TestAFormulaSaysWhatItAddsUpTo(t *testing.T) {
 		{f.StopsWithin, "lease 3s - lease-margin 300ms", 2700 * time.Millisecond},
 		{f.TakeOverUnchecked, "2 x ttl 10s + lease 3s + 4 x merge 250ms + poll 500ms + calls 1s",
 			25500 * time.Millisecond},
+		{f.TakeOverMachine, "gossip 8s + lease 3s + 4 x merge 250ms + poll 500ms + calls 1s",
+			13500 * time.Millisecond},
+		// where that is sooner than gossip the session's TTL is waited for
+		{short.TakeOverMachine, "2 x ttl 2s + lease 2s + 4 x merge 250ms + poll 500ms + calls 1s",
+			8500 * time.Millisecond},
 	} {
 		if got := c.formula.String(); got != c.text || c.formula.Total() != c.total {
 			t.Errorf("%s is %v, want %s, %v", got, c.formula.Total(), c.text, c.total)

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
@@ -72,70 +70,4 @@ func oneBreaksOff(t *testing.T, what string, nth int64,
 		}
 	})
 	return n.Load() >= nth && !t.Failed()
-}
-
-// Its work takes long to stop: who is not marked is handed more meanwhile.
-func TestAMemberThatStopsIsMarkedThoughAConnectionBreaksOff(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 9, stopsIn(5*time.Second))
-		m, to, once := c.members[c.follower()], c.consul.RoundTripper(), atomic.Bool{}
-		key := c.store.Keys().Member(m.id)
-		marks := transport.TxnWith(`"Verb":"cas","Key":"` + key + `"`)
-		m.net.Via(transport.When(to, func(r *http.Request) bool {
-			return marks(r) && !once.Swap(true)
-		}, transport.Fail(transport.ErrReset)))
-		m.cancel()
-		time.Sleep(time.Second)
-		e, _, _, err := c.store.Get(c.t.Context(), key, store.Consistent)
-		c.must(err)
-		if !once.Load() || !strings.Contains(string(e.Value), protocol.StatusLeaving) {
-			t.Errorf("a second after the stop its record says %s", e.Value)
-		}
-		c.stop(m.id)
-	})
-}
-
-// How long a member has been waited for is noted in whole parts of the TTL, and to the moment by a
-// leader that stops: what is not handed on is waited for once more.
-func TestAWaitIsHandedOnThoughAConnectionBreaksOff(t *testing.T) {
-	for name, way := range map[string]func(c *cluster) func(http.RoundTripper) transport.Func{
-		"its connection breaks off before": func(*cluster) func(http.RoundTripper) transport.Func {
-			return func(http.RoundTripper) transport.Func { return transport.Fail(transport.ErrReset) }
-		},
-		"its connection breaks off after": func(*cluster) func(http.RoundTripper) transport.Func {
-			return transport.Lose
-		},
-		"a stranger writes over the one before": func(c *cluster) func(
-			http.RoundTripper) transport.Func {
-			return func(to http.RoundTripper) transport.Func {
-				return func(r *http.Request) (*http.Response, error) {
-					c.put("leader_state", "odd")
-					return to.RoundTrip(r)
-				}
-			}
-		},
-	} {
-		run(t, func(c *cluster) {
-			const keep = time.Minute
-			c.addWork(c.items(9)...)
-			c.start("n0")
-			time.Sleep(2 * time.Second)
-			c.start("n1", keeping(keep))
-			c.start("n2")
-			c.await("shared out", time.Minute, c.balanced(9))
-			its, began := c.itemsOf("n1"), time.Now()
-			c.stop("n1")
-			time.Sleep(keep/2 + 2300*time.Millisecond)
-			to, once := c.consul.RoundTripper(), atomic.Bool{}
-			notes := transport.TxnWith(`"Verb":"cas"`, c.store.Keys().LeaderState())
-			c.members["n0"].net.Via(transport.When(to, func(r *http.Request) bool {
-				return notes(r) && !once.Swap(true)
-			}, way(c)(to)))
-			c.stop("n0")
-			c.await("its items elsewhere", time.Hour, c.runs(its))
-			if took := time.Since(began); took > keep+time.Second || !once.Load() {
-				t.Errorf("the last note, %s: the items wait for %v of %v", name, took, keep)
-			}
-		})
-	}
 }

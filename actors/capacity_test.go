@@ -36,12 +36,3 @@ func TestACapacityThatChangesIsObeyedWithoutANewRegistration(t *testing.T) {
 		}
 	})
 }
-
-func TestACapacityThatChangesBeforeTheRegistrationIsOver(t *testing.T) {
-	run(t, func(c *cluster) {
-		c.addWork(c.items(10)...)
-		n1 := c.start("n1", func(cfg *actors.Config) { cfg.Capacity = 4 })
-		n1.c.SetCapacity(6) // some actor may have read the first one
-		c.await("six of ten at n1", 30*time.Second, func() bool { return c.loads()["n1"] == 6 })
-	})
-}

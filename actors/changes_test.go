@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,90 +115,6 @@ func TestAChangedPayloadReachesRunningWorkAsItsHostHasChosen(t *testing.T) {
 	}
 }
 
-// A change that comes while its item is restarted by an order, or moves, or whose owner is just
-// starting it, is in what the work is called with: it is neither lost nor told twice.
-func TestAChangeBesideARestartOrAMoveIsNeitherLostNorToldTwice(t *testing.T) {
-	for _, on := range []actors.OnChange{actors.RestartOnChange, actors.SendOnChange} {
-		run(t, func(c *cluster) {
-			seen := &seenPayloads{of: map[string][]string{}, token: map[string][]uint64{}}
-			op, ctx := c.operator(), c.t.Context()
-			c.addWork(c.items(20)...)
-			c.must(op.AddWork(ctx, actors.WorkInput{ID: "a", Payload: []byte("0")}))
-			seen.on(c, "n1", on)
-			seen.on(c, "n2", on)
-			c.await("they run", 20*time.Second, c.balanced(21))
-			last := ""
-			for i := range 40 {
-				last = string(rune('A' + i))
-				c.must(op.AddWork(ctx, actors.WorkInput{ID: "a", Payload: []byte(last)}))
-				time.Sleep(time.Duration(i%7) * 100 * time.Millisecond)
-				switch i % 4 {
-				case 0:
-					c.must(op.Restart(ctx, "a"))
-				case 1:
-					if at := c.owners()["a"]; at != "" { // else it is on its way
-						c.must(op.Drain(ctx, at))
-					}
-				case 2:
-					c.must(op.Undrain(ctx, "n1"))
-					c.must(op.Undrain(ctx, "n2"))
-				}
-				time.Sleep(time.Duration(i%5) * 300 * time.Millisecond)
-			}
-			time.Sleep(time.Minute)
-			got, _ := seen.get("a")
-			if now := got[len(got)-1]; now != "called with "+last && now != "sent "+last {
-				c.t.Errorf("%d: the work knows of %q; want %q", on, now, last)
-			}
-			called := map[string]int{}
-			for _, how := range got {
-				if called[how]++; on == actors.SendOnChange && how[0] == 's' && called[how] > 1 {
-					c.t.Errorf("%q twice", how)
-				}
-			}
-		})
-	}
-}
-
-// Work that fails while Consul does not answer is called with what it knew: its payload may have
-// been sent to it since it was called, and nobody tells of that once more.
-func TestWorkThatFailsWithoutConsulKnowsWhatItWasSent(t *testing.T) {
-	for _, on := range []actors.OnChange{actors.RestartOnChange, actors.SendOnChange} {
-		run(t, func(c *cluster) {
-			seen := &seenPayloads{of: map[string][]string{}, token: map[string][]uint64{}}
-			op, ctx := c.operator(), c.t.Context()
-			c.must(op.AddWork(ctx, actors.WorkInput{ID: "a", Payload: []byte("one")}))
-			fail := make(chan struct{})
-			seen.on(c, "n1", on, func(cfg *actors.Config) {
-				work := cfg.Work
-				cfg.Work = func(ctx context.Context, item actors.Item) error {
-					own, cancel := context.WithCancel(ctx)
-					go func() {
-						defer cancel()
-						select {
-						case <-fail:
-						case <-ctx.Done():
-						}
-					}()
-					return work(own, item)
-				}
-			})
-			c.await("it runs", 20*time.Second, c.balanced(1))
-			c.must(op.AddWork(ctx, actors.WorkInput{ID: "a", Payload: []byte("two")}))
-			time.Sleep(10 * time.Second)
-			c.members["n1"].net.Cut(errors.New("no way to Consul"))
-			fail <- struct{}{}
-			time.Sleep(2 * time.Second)
-			c.members["n1"].net.Cut(nil)
-			time.Sleep(time.Minute)
-			got, tokens := seen.get("a")
-			if now := got[len(got)-1]; now != "called with two" || tokens != 1 {
-				c.t.Errorf("%d: %q; the last payload is two", on, got)
-			}
-		})
-	}
-}
-
 // What changes no place is no reason to put balance off: it may change all the time.
 func TestAJoinerGetsItsShareWhilePayloadsAndOrdersToRestartCome(t *testing.T) {
 	for what, change := range map[string]func(op *actors.Operator, ctx context.Context, n int) error{
@@ -226,4 +143,36 @@ func TestAJoinerGetsItsShareWhilePayloadsAndOrdersToRestartCome(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An operator mends the payload of an item whose work fails.
+func TestWorkThatIsCalledAgainGetsThePayloadOfNow(t *testing.T) {
+	run(t, func(c *cluster) {
+		op := c.operator()
+		must := func(payload string, weight uint64) {
+			t.Helper()
+			if err := op.AddWork(c.t.Context(), actors.WorkInput{ID: "w", Payload: []byte(payload),
+				Weight: weight}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		must("broken", 1)
+		var last atomic.Value
+		c.start("n1", func(cfg *actors.Config) {
+			cfg.Work = func(ctx context.Context, item actors.Item) error {
+				last.Store(fmt.Sprintf("%s %d", item.Payload, item.Weight))
+				if string(item.Payload) == "broken" {
+					return errors.New("the payload is broken")
+				}
+				<-ctx.Done()
+				return nil
+			}
+		})
+		c.await("a call", 10*time.Second, func() bool { return last.Load() != nil })
+		time.Sleep(time.Minute)
+		must("mended", 2)
+		c.await("the payload of now", time.Minute, func() bool {
+			return last.Load() == "mended 2"
+		})
+	})
 }

@@ -43,8 +43,7 @@ type cluster struct {
 	leading map[string]int
 	faults  []string
 	// denied: its leaders may be denied the event log.
-	denied   bool
-	unlogged *unlogged // nil: its leaders never leave the event log out but when they are denied it
+	denied bool
 }
 
 type member struct {
@@ -73,12 +72,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	c.store = s
 	c.consul.OnCommit(func(commit devconsul.Commit) {
-		faults := eventcheck.Judge(s.Keys(), commit, c.denied)
-		switch {
-		case len(faults) == 0:
-		case c.unlogged != nil && len(eventcheck.Judge(s.Keys(), commit, true)) == 0:
-			c.unlogged.without(time.Now(), faults[0])
-		default:
+		if faults := eventcheck.Judge(s.Keys(), commit, c.denied); len(faults) > 0 {
 			c.mu.Lock()
 			c.faults = append(c.faults, faults[0])
 			c.mu.Unlock()
@@ -115,9 +109,6 @@ func run(t *testing.T, f func(c *cluster)) {
 
 func (c *cluster) verify() {
 	c.t.Helper()
-	if c.unlogged != nil {
-		c.faults = append(c.faults, c.unlogged.faults()...)
-	}
 	for _, f := range c.faults {
 		c.t.Error(f)
 	}

@@ -3,13 +3,13 @@ package actors_test
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/supervisor"
 )
 
 // A host's function for the leader's duty that fails is called again, and concerns nobody else.
@@ -18,6 +18,8 @@ func TestADutyThatFailsIsCalledAgainAndTheAssignerGoesOn(t *testing.T) {
 		"error": func() error { return errors.New("the duty failed") },
 		"nil":   func() error { return nil },
 		"panic": func() error { panic("in the duty") },
+		// the host's functions are in the member's tree, and not in their own
+		"escalate": func() error { return supervisor.Escalate(errors.New("no restart mends it")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(c *cluster) {
@@ -49,23 +51,4 @@ func TestADutyThatFailsIsCalledAgainAndTheAssignerGoesOn(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Work that returns a nil pointer in an error, as `var e *fs.PathError; return e` does, is started
-// again like any that fails.
-func TestWorkThatReturnsANilPointerInAnErrorIsStartedAgain(t *testing.T) {
-	run(t, func(c *cluster) {
-		var calls atomic.Int64
-		c.addWork("item")
-		c.start("n1", func(cfg *actors.Config) {
-			cfg.Work = func(ctx context.Context, _ actors.Item) error {
-				if calls.Add(1) > 2 {
-					<-ctx.Done()
-				}
-				var e *fs.PathError
-				return e
-			}
-		})
-		c.await("the third start", 20*time.Second, func() bool { return calls.Load() == 3 })
-	})
 }

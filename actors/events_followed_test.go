@@ -2,16 +2,12 @@ package actors_test
 
 import (
 	"context"
-	"net/http"
 	"reflect"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 func TestWhoFollowsTheEventLogSeesEachEventOnce(t *testing.T) {
@@ -42,47 +38,6 @@ func TestWhoFollowsTheEventLogSeesEachEventOnce(t *testing.T) {
 			w.t.Errorf("seen:\n%+v\nin the log:\n%+v", seen, want)
 		}
 	})
-}
-
-// Nobody supervises who follows the log: the page does it in a goroutine of its own, and a panic of
-// the host's transport there would end the host.
-func TestWhoFollowsTheEventLogOutlivesATransportThatPanicsOrEndsItsGoroutine(t *testing.T) {
-	for name, breaks := range map[string]func(){
-		"panics": func() { panic("the host's transport") }, "ends its goroutine": runtime.Goexit,
-	} {
-		t.Run(name, func(t *testing.T) {
-			logged(t, func(w watched) {
-				three(w.cluster, 9)
-				before, left := w.last(), 3
-				client := devconsul.ClientOver(transport.When(w.consul.RoundTripper(),
-					transport.Poll, func(r *http.Request) (*http.Response, error) {
-						if left--; left >= 0 {
-							breaks()
-						}
-						return w.consul.RoundTripper().RoundTrip(r)
-					}))
-				op, err := actors.NewOperator(client, "demo")
-				w.must(err)
-				ctx, cancel := context.WithCancel(w.t.Context())
-				done := make(chan int)
-				go func() {
-					n := 0
-					defer func() { done <- n }()
-					for range op.FollowEvents(ctx, before) {
-						n++
-					}
-				}()
-				time.Sleep(time.Minute) // the second poll is the first that waits
-				w.must(w.op.Drain(w.t.Context(), w.follower()))
-				time.Sleep(20 * time.Second)
-				cancel()
-				if n := <-done; n == 0 || left >= 0 {
-					w.t.Errorf("%d events were seen, and the way was to break %d times more", n,
-						left)
-				}
-			})
-		})
-	}
 }
 
 func TestWhoFollowsTheEventLogAndIsAwayForTooLongIsTold(t *testing.T) {

@@ -107,31 +107,6 @@ func (w watched) has(got, want map[string]int) {
 	}
 }
 
-func TestTheFirstPlanIsInTheEventLog(t *testing.T) {
-	logged(t, func(w watched) {
-		three(w.cluster, 9)
-		first := w.events()[0]
-		if first.Kind != "leads" || first.To != w.leader() || first.From != "" {
-			w.t.Errorf("the first event is %+v", first)
-		}
-		got := w.since(0)
-		granted := 0
-		for what, n := range got {
-			if strings.HasPrefix(what, "granted") {
-				granted += n
-			}
-		}
-		for _, id := range []string{"n1", "n2", "n3"} {
-			if got["joined >"+id] != 1 {
-				w.t.Errorf("%s did not join: %v", id, got)
-			}
-		}
-		if granted < 9 {
-			w.t.Errorf("%d items granted: %v", granted, got)
-		}
-	})
-}
-
 func TestATakeOverIsInTheEventLogWithItsCause(t *testing.T) {
 	logged(t, func(w watched) {
 		three(w.cluster, 9)
@@ -287,26 +262,6 @@ func TestAMoveThatTwoLeadersMakeKeepsItsCause(t *testing.T) {
 			w.t.Errorf("%d items were granted with their cause: %v", granted, w.since(before))
 		}
 		w.agrees(before)
-	})
-}
-
-func TestWhatALeaderGaveUpWhileNobodyLedKeepsItsCause(t *testing.T) {
-	logged(t, func(w watched) {
-		three(w.cluster, 9)
-		old, before := w.leader(), w.last()
-		w.stop(old)
-		w.await("the items shared out", 40*time.Second, w.balanced(9))
-		granted, got := 0, w.since(before)
-		for what, k := range got {
-			if strings.HasPrefix(what, "granted "+old+">") &&
-				!strings.HasPrefix(what, "granted "+old+">"+old+" ") &&
-				(strings.HasSuffix(what, " left") || strings.HasSuffix(what, " released")) {
-				granted += k
-			}
-		}
-		if granted != 3 {
-			t.Errorf("%d items were granted with their cause: %v", granted, got)
-		}
 	})
 }
 

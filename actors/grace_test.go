@@ -1,22 +1,14 @@
 package actors_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"net/http"
-	"regexp"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -112,66 +104,6 @@ func TestAGraceIsNotProlongedByAWorkloadThatChanges(t *testing.T) {
 	})
 }
 
-// ambush ends the session of a receiver other than the leader just before the first take-over of a
-// vanished member's items arrives.
-type ambush struct {
-	c      *cluster
-	victim string
-	others map[string]*member // who may be hit
-	to     http.RoundTripper
-	hit    atomic.Pointer[string]
-}
-
-var receivers = regexp.MustCompile(
-	`"check-session","Key":"service/demo/members/([^"]+)","Session":"([^"]+)"`)
-
-func (a *ambush) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := transport.Txn(r)
-	if a.hit.Load() != nil || !strings.Contains(body,
-		`"delete-cas","Key":"service/demo/assignments/`+a.victim+`/`) {
-		return a.to.RoundTrip(r)
-	}
-	for _, receiver := range receivers.FindAllStringSubmatch(body, -1) {
-		id := receiver[1]
-		if m := a.others[id]; m != nil {
-			a.hit.Store(&id)
-			m.net.Cut(errors.New("the receiver dies"))
-			if err := a.c.store.DestroySession(context.Background(), receiver[2]); err != nil {
-				a.c.t.Error(err)
-			}
-			break
-		}
-	}
-	return a.to.RoundTrip(r)
-}
-
-func TestAGraceIsNotProlongedByAReceiverThatDies(t *testing.T) {
-	run(t, func(c *cluster) {
-		several(c, 5, 30)
-		time.Sleep(10 * time.Second)
-		leader := c.members[c.leader()]
-		victim := c.follower()
-		a := &ambush{c: c, victim: victim, others: maps.Clone(c.members),
-			to: c.consul.RoundTripper()}
-		delete(a.others, leader.id)
-		leader.net.Via(a)
-		its, bound := c.itemsOf(victim), leader.c.Settings().Bounds().TakeOver
-		c.kill(victim)
-		took := c.await("its items elsewhere", bound, func() bool {
-			hit := a.hit.Load()
-			if hit == nil {
-				return false
-			}
-			// Those that went to the receiver before it died wait for it in their turn.
-			return c.runs(slices.DeleteFunc(slices.Clone(its), func(item string) bool {
-				return c.heldBy(*hit, item)
-			}))()
-		})
-		t.Logf("taken over after %v, the bound is %v", took, bound)
-		leader.net.Via(a.to)
-	})
-}
-
 // heldBy tells whether an item's key is at a member.
 func (c *cluster) heldBy(member, item string) bool {
 	_, found, _, err := c.store.Get(c.t.Context(), c.store.Keys().Assignment(member, item),
@@ -249,44 +181,6 @@ func leadersComeAndGo(c *cluster, its []string, begin time.Time, bound, period t
 	c.t.Logf("taken over after %v, the bound is %v", time.Since(begin), bound)
 }
 
-// While nobody leads nobody waits: a leader that is lost as well, with nobody to speak for it, adds
-// that time, and what it had waited since its last note.
-func TestALeaderThatIsLostDuringAGraceAddsTheTimeInWhichNobodyLeads(t *testing.T) {
-	for _, check := range []time.Duration{0, actors.NoCheck} {
-		t.Run(fmt.Sprint(check), func(t *testing.T) {
-			leaderIsLostToo(t, actors.Config{Timing: actors.Timing{CheckTTL: check}}.Bounds(),
-				check)
-		})
-	}
-}
-
-func leaderIsLostToo(t *testing.T, bounds actors.Bounds, check time.Duration) {
-	longest, last := time.Duration(0), bounds.TakeOver-3*time.Second
-	for after := bounds.Detect - 2*time.Second; after < last; after += 2 * time.Second {
-		run(t, func(c *cluster) {
-			c.checkTTL = check
-			several(c, 6, 30)
-			victim, leader := c.follower(), c.leader()
-			its := c.itemsOf(victim)
-			cfg := c.members[victim].c.Settings()
-			vacant := bounds.TakeOverLeader - bounds.TakeOver + bounds.Detect
-			begin := time.Now()
-			c.kill(victim)
-			time.Sleep(after)
-			if c.runs(its)() {
-				return
-			}
-			c.kill(leader)
-			c.await("its items elsewhere", bounds.TakeOver+vacant+cfg.TTL/4-time.Since(begin),
-				c.runs(its))
-			longest = max(longest, time.Since(begin))
-		})
-	}
-	if longest < bounds.TakeOver+bounds.Detect/2 {
-		t.Errorf("they are taken over after %v at the most: the guarantees say more", longest)
-	}
-}
-
 // A member that is started again under its id on another host keeps its items, and waits for a
 // lease that its predecessor may have. It may come as late as its items would have moved.
 func TestAMemberThatIsStartedAgainElsewhereHasItsItemsWithinItsBound(t *testing.T) {
@@ -336,28 +230,6 @@ func TestItemsThatWaitForALeaseAreHandedOverWhenItIsOver(t *testing.T) {
 	})
 }
 
-// Nor by a stranger's ack, about which there is nothing to note.
-func TestAGraceIsNotProlongedByAnAckThatNamesNoSession(t *testing.T) {
-	run(t, func(c *cluster) {
-		several(c, 4, 30)
-		victim := c.follower()
-		its, bound := c.itemsOf(victim), c.members[victim].c.Settings().Bounds().TakeOver
-		c.kill(victim)
-		begin := time.Now()
-		c.await("the record gone with its session", bound, func() bool {
-			_, found, _, err := c.store.Get(c.t.Context(), c.store.Keys().Member(victim),
-				store.Consistent)
-			return err == nil && !found
-		})
-		time.Sleep(time.Second)
-		c.put("acks/ghost", "1")
-		time.Sleep(7 * time.Second)
-		c.stop(c.leader())
-		took := c.await("its items elsewhere", bound-time.Since(begin), c.runs(its))
-		t.Logf("taken over %v later, the bound is %v", took, bound)
-	})
-}
-
 // A quarter of an hour after the last deletion below a prefix Consul forgets it, and the prefix's
 // index goes back. That is no Consul that lost writes: nothing is read anew, and a grace that runs
 // goes on.
@@ -404,41 +276,6 @@ func TestABrakeIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 		begin := time.Now()
 		leadersComeAndGo(c, its, begin, bound, 30*time.Second, (*cluster).stop)
 	})
-}
-
-// Whoever leads next may have other settings. What the leader before has waited counts for as long
-// as that one may be missed before it is followed.
-func TestAWaitIsPassedOnBetweenLeadersOfDifferentSettings(t *testing.T) {
-	for name, leads := range map[string]option{
-		"ttl":        func(cfg *actors.Config) { cfg.TTL = time.Minute },
-		"lock-delay": func(cfg *actors.Config) { cfg.LockDelay = time.Minute },
-	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(c *cluster) {
-				const keep = 10 * time.Minute
-				c.addWork(c.items(30)...)
-				leader := c.start("n0", leads)
-				time.Sleep(2 * time.Second)
-				c.start("n1", func(cfg *actors.Config) { cfg.KeepItems = keep })
-				c.start("n2")
-				c.start("n3")
-				c.await("shared out", time.Minute, c.balanced(30))
-				if l := c.leader(); l != "n0" {
-					t.Fatalf("%s leads", l)
-				}
-				its, set := c.itemsOf("n1"), leader.c.Settings()
-				begin := time.Now()
-				c.stop("n1")
-				time.Sleep(keep - time.Minute)
-				c.kill("n0")
-				vacant := 2*set.TTL + set.LockDelay + set.LockDelay/4
-				rest := set.Bounds().TakeOver - set.Bounds().Detect - max(set.Grace, set.Lease)
-				c.await("its items elsewhere", keep+vacant+set.TTL/4+rest-time.Since(begin),
-					c.runs(its))
-				t.Logf("taken over after %v", time.Since(begin))
-			})
-		})
-	}
 }
 
 // A member that is stopped while it waits for a predecessor's lease, as by a rollout, hands on how

@@ -1,11 +1,8 @@
 package actors_test
 
 import (
-	"context"
 	"testing"
 	"time"
-
-	"github.com/coordd/coordd/actors"
 )
 
 func TestALeaderThatIsDrainedHandsItsLeadershipOver(t *testing.T) {
@@ -62,72 +59,6 @@ func TestADrainedLeaderLeadsOnWhenNobodyElseMay(t *testing.T) {
 	})
 }
 
-// A member that has handed its leadership over leaves it to others for 5 s. When one of them is gone
-// after that, it takes the leadership at once.
-func TestWhoHasHandedOverLeadsAgainWhenTheNextOneIsGone(t *testing.T) {
-	for name, goes := range map[string]func(c *cluster, second string){
-		"it stops": func(c *cluster, second string) { c.stop(second) },
-		"it is drained": func(c *cluster, second string) {
-			c.must(c.operator().Drain(c.t.Context(), second))
-			c.await("it hands over", 5*time.Second, func() bool { return c.leader() != second })
-		},
-	} {
-		run(t, func(c *cluster) {
-			op := c.operator()
-			c.addWork(c.items(10)...)
-			c.start("n1")
-			c.start("n2")
-			c.await("10 items run", 20*time.Second, c.balanced(10))
-			bound := c.members["n1"].c.Settings().Formulas().HandOver.Total()
-			first, second := c.leader(), c.follower()
-			c.must(op.Drain(c.t.Context(), first))
-			c.await("the other leads", 10*time.Second, func() bool { return c.leader() == second })
-			c.await("it has all", 10*time.Second, func() bool { return c.loads()[second] == 10 })
-			c.must(op.Undrain(c.t.Context(), first))
-			time.Sleep(5 * time.Second)
-			goes(c, second)
-			c.addWork("new")
-			took := c.await("the new item runs", time.Minute, c.runs([]string{"new"}))
-			if took > bound {
-				t.Errorf("%s: an item that was added runs after %v; the bound is %v", name, took,
-					bound)
-			}
-			if c.leader() != first {
-				t.Errorf("%s: %q leads", name, c.leader())
-			}
-		})
-	}
-}
-
-func TestADrainedLeadersDutyEndsBeforeTheNextOnesBegins(t *testing.T) {
-	run(t, func(c *cluster) {
-		op := c.operator()
-		ended := make(chan time.Time, 1)
-		c.start("n1", resignsIn(4*time.Second), func(cfg *actors.Config) {
-			duty := cfg.Lead
-			cfg.Lead = func(ctx context.Context) error {
-				defer func() { ended <- time.Now() }()
-				return duty(ctx)
-			}
-		})
-		c.await("n1 leads", 20*time.Second, func() bool { return c.leader() == "n1" })
-		c.start("n2")
-		time.Sleep(10 * time.Second)
-		if err := op.Drain(c.t.Context(), "n1"); err != nil {
-			c.t.Fatal(err)
-		}
-		c.await("n2 leads", 20*time.Second, func() bool { return c.leader() == "n2" })
-		select {
-		case at := <-ended:
-			if waited := time.Since(at); waited > 2*time.Second {
-				c.t.Errorf("n2's duty began %v after the end of n1's", waited)
-			}
-		default:
-			c.t.Error("n1's duty has not ended")
-		}
-	})
-}
-
 // The host's duty may take long to end: meanwhile the leader goes on with the rest.
 func TestADrainedLeaderLeadsUntilItsDutyHasEnded(t *testing.T) {
 	run(t, func(c *cluster) {
@@ -144,24 +75,5 @@ func TestADrainedLeaderLeadsUntilItsDutyHasEnded(t *testing.T) {
 		c.addWork(item...)
 		c.await("the item", 3*time.Second, c.runs(item))
 		c.await("n2 leads", 20*time.Second, func() bool { return c.leader() == "n2" })
-	})
-}
-
-// A leadership that may not be given up is kept.
-func TestADrainedLeaderThatMayNotResignLeadsOn(t *testing.T) {
-	run(t, func(c *cluster) {
-		op := c.operator()
-		c.way = denying(c.consul.RoundTripper(), `"delete"`, "demo/leader")
-		c.start("n1")
-		c.await("n1 leads", 20*time.Second, func() bool { return c.leader() == "n1" })
-		c.start("n2")
-		time.Sleep(10 * time.Second)
-		if err := op.Drain(c.t.Context(), "n1"); err != nil {
-			c.t.Fatal(err)
-		}
-		time.Sleep(10 * time.Second)
-		item := c.items(1)
-		c.addWork(item...)
-		c.await("the item", 3*time.Second, c.runs(item))
 	})
 }

@@ -51,19 +51,6 @@ func TestAfterTheEndOfRunLocateWaitsForNothing(t *testing.T) {
 	}
 }
 
-// Nor does one that has ended tell of the leader that it followed.
-func TestAfterTheEndOfRunNoLeaderIsKnown(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 3)
-		id := c.follower()
-		m := c.members[id]
-		c.stop(id)
-		if l, err := m.c.WaitForLeader(c.t.Context()); !errors.Is(err, actors.ErrStopped) {
-			t.Errorf("%q leads, %v", l, err)
-		}
-	})
-}
-
 func TestASecondRunIsRefused(t *testing.T) {
 	run(t, func(c *cluster) {
 		m := c.start("n1")

@@ -150,49 +150,6 @@ func TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds(t *testing.T) {
 	}
 }
 
-// Work that the lease ended while the worker manager hung, and a duty that it ended while the
-// leader-tracker hung, go on when the lease has come back.
-func TestWhatTheLeaseEndedBehindAnActorThatHangsGoesOn(t *testing.T) {
-	for _, actor := range []string{"worker-manager", "leader-tracker", "term-runner"} {
-		t.Run(actor, func(t *testing.T) {
-			run(t, func(c *cluster) {
-				c.checkTTL = actors.NoCheck // the session outlives the hang
-				c.addWork(c.items(4)...)
-				s := newSaboteur(actor, atMessage, 1<<30, hangs)
-				n1 := c.sabotaged(s)
-				defer s.free()
-				c.await("all at n1", 20*time.Second, c.balanced(4))
-				time.Sleep(7 * time.Second)
-				s.mu.Lock()
-				s.at = s.seen[actor] + 1
-				s.mu.Unlock()
-				c.provoke(actor)
-				c.addWork("another")
-				c.await("the hang", 15*time.Second, s.didFire)
-				session := n1.c.Session().Get()
-				n1.net.Cut(errors.New("cut off"))
-				time.Sleep(time.Until(session.Lease.Start.Add(session.Lease.TTL)))
-				if n := c.loads()["n1"]; n != 0 {
-					t.Errorf("n1 works on %d items at the end of its lease", n)
-				}
-				if c.leader() == "n1" {
-					t.Error("n1's duty runs at the end of its lease")
-				}
-				n1.net.Cut(nil)
-				time.Sleep(5 * time.Second)
-				s.free()
-				c.await("all at n1 again", 20*time.Second, c.balanced(5))
-				c.await("n1's duty again", 20*time.Second, func() bool {
-					return c.leader() == "n1"
-				})
-				if now := n1.c.Session().Get(); now.ID != session.ID {
-					t.Errorf("the session was %s and is %s", session.ID, now.ID)
-				}
-			})
-		})
-	}
-}
-
 // provoke gives an actor of n1 a message without changing anything that counts.
 func (c *cluster) provoke(actor string) {
 	switch actor {

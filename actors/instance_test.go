@@ -202,25 +202,6 @@ func writes(consul *devconsul.Server) *atomic.Int64 {
 	return &n
 }
 
-// A leadership that flaps is no load on Consul's catalog, and costs nobody a session.
-func TestALeadershipThatFlapsIsShownInItsTime(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 9)
-		time.Sleep(2 * time.Minute)
-		n := writes(c.consul)
-		for range 120 {
-			c.delete("leader")
-			time.Sleep(500 * time.Millisecond)
-		}
-		// four at once and one each 15 s, of each of three members; each writes service and check
-		if got := n.Load(); got > 3*(4+4)*2 {
-			t.Errorf("%d writes of the catalog in a minute", got)
-		}
-		c.awaitLeader(16 * time.Second)
-		c.oneSession()
-	})
-}
-
 // Nothing depends on an agent that takes no change of the labels, and when it does again, or when a
 // late copy of an old registration has come, the labels are made true.
 func TestLabelsThatTheAgentDoesNotTakeCostNothing(t *testing.T) {
@@ -331,28 +312,5 @@ func TestPublishedItemsAreBounded(t *testing.T) {
 			t.Errorf("%d bytes in %d pairs, %s items", size, len(meta), meta["item-count"])
 		}
 		c.oneSession()
-	})
-}
-
-// JSON makes a replacement character of each byte that is no UTF-8. What the agent shows is what it
-// was told all the same, and is not told again.
-func TestLabelsThatAreNoUTF8AreNotPublishedAgainAndAgain(t *testing.T) {
-	run(t, func(c *cluster) {
-		var registered atomic.Int64
-		c.way = agentOnly(c.consul.RoundTripper(), "/v1/agent/service/register",
-			func(*http.Request) (*http.Response, error) {
-				registered.Add(1)
-				return nil, nil
-			})
-		c.addWork(c.items(3)...)
-		c.start("n1", func(cfg *actors.Config) { cfg.Zone, cfg.Version = "z\xff", "v\xfe\xfe" })
-		c.await("all of it runs", 30*time.Second, c.balanced(3))
-		time.Sleep(10 * time.Second)
-		registered.Store(0)
-		time.Sleep(30 * time.Minute)
-		if n := registered.Load(); n > 0 {
-			t.Errorf("the instance was registered %d times in half an hour in which nothing "+
-				"changed", n)
-		}
 	})
 }

@@ -3,8 +3,6 @@ package actors_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,8 +10,6 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/hashicorp/consul/api"
 )
 
 // The host's Lead function runs on one member at a time. Every test of this package is held
@@ -174,69 +170,6 @@ func TestLeadBeginsAtOnceWhenThePredecessorIsKnownDead(t *testing.T) {
 		if _, took := c.awaitLead(5*time.Second, "n1"); took > 2*time.Second {
 			t.Errorf("Lead began after %v", took)
 		}
-	})
-}
-
-// A copy of a take, of a new epoch or of a resignation does nothing, whenever it arrives.
-func TestASecondCopyOfWhatALeaderDoesToItsKeyDoesNothing(t *testing.T) {
-	run(t, func(c *cluster) {
-		m := c.start("n1")
-		of := func(verbs ...string) func(*http.Request) bool {
-			return func(r *http.Request) bool {
-				return slices.ContainsFunc(verbs, func(verb string) bool {
-					return transport.TxnWith(`"Verb":"` + verb + `","Key":"service/demo/leader"`)(r)
-				})
-			}
-		}
-		consul := c.consul.RoundTripper()
-		takes := &transport.Recorder{To: consul, Keep: of("lock", "cas")}
-		p := &transport.Recorder{To: takes, Keep: of("delete")}
-		m.net.Via(p)
-		c.awaitLead(5 * time.Second)
-		c.put("leader", "touched") // makes an epoch more
-		time.Sleep(5 * time.Second)
-		check := func(when string) {
-			t.Helper()
-			for i, r := range slices.Concat(takes.Copies(), p.Copies()) {
-				if transport.Again(consul, r) == http.StatusOK {
-					t.Errorf("%s: copy %d of what was done to the leader key was applied: %s", when,
-						i, transport.Text(r))
-				}
-			}
-		}
-		check("while it leads")
-		session, was := m.c.Session().Get().ID, m.c.Leadership().Get().Term
-		client, err := api.NewClient(&api.Config{Address: "consul.test",
-			HttpClient: &http.Client{Transport: p}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		guard, err := protocol.New("demo", store.Config{Client: client, Logger: c.log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := guard.Resign(c.t.Context(), session, 0, true); err != nil {
-			t.Fatal(err)
-		}
-		n, d := len(takes.Copies()), len(p.Copies())
-		if n < 3 || d != 1 {
-			t.Fatalf("%d takes and epochs and %d resignations were seen, want the take, two "+
-				"epochs and one", n, d)
-		}
-		m.net.Cut(errors.New("connection refused")) // it does not take the leadership again
-		check("after a resignation")
-		m.net.Cut(nil)
-		c.await("it leads again", 10*time.Second, func() bool {
-			return m.c.Leadership().Get().Term > was
-		})
-		time.Sleep(time.Second)
-		is := m.c.Leadership().Get()
-		check("in its next term")
-		if time.Sleep(time.Second); m.c.Leadership().Get() != is {
-			t.Error("it has lost its leadership by a copy")
-		}
-		m.net.Via(consul)
-		c.stop("n1")
 	})
 }
 

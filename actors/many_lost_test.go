@@ -39,36 +39,3 @@ func TestManyMembersLostAtOnceOnASlowConsulAreWaitedForTogether(t *testing.T) {
 		}
 	})
 }
-
-// What each has given up is read before anything else is planned.
-func TestManyMembersThatReleaseAtOnceOnASlowConsulDelayNobodyElse(t *testing.T) {
-	const others = 30
-	run(t, func(c *cluster) {
-		way := transport.NewWire(c.consul.RoundTripper())
-		c.way = way
-		c.start("n1")
-		c.awaitLead(10 * time.Second)
-		c.way = nil
-		for i := range others {
-			c.start(fmt.Sprintf("m%02d", i))
-		}
-		c.addWork(c.items(3 * (others + 1))...)
-		c.await("all work", time.Minute, c.balanced(3*(others+1)))
-		time.Sleep(10 * time.Second)
-		const answer = 800 * time.Millisecond
-		takes := func() time.Duration { return answer }
-		way.Slow(takes)
-		var gone []string
-		for i := range others {
-			gone = append(gone, c.itemsOf(fmt.Sprintf("m%02d", i))[0])
-		}
-		c.removeWork(gone...)
-		time.Sleep(5 * time.Second) // they have been asked, and give them up
-		c.addWork("one more")
-		took := c.await("it runs", 2*time.Minute, c.runs([]string{"one more"}))
-		way.Via(c.consul.RoundTripper())
-		if most := 12 * answer; took > most {
-			t.Errorf("it ran after %v; want %v at the most", took, most)
-		}
-	})
-}

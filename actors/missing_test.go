@@ -10,26 +10,6 @@ import (
 
 // Items that are gone from the workload while the brake keeps their keys.
 
-func TestOneItemThatIsGoneFromTheWorkloadStartsWhenItIsBack(t *testing.T) {
-	run(t, func(c *cluster) {
-		items := c.items(4)
-		c.addWork(items...)
-		c.start("n1", keeping(time.Minute))
-		c.await("all of it runs", 20*time.Second, c.balanced(len(items)))
-		c.put("control/freeze", "") // as the brake: the leader takes no key back
-		c.await("the order to be heard", 5*time.Second, func() bool {
-			return c.members["n1"].c.Control().Get().Freeze
-		})
-		c.stop("n1")
-		c.removeWork(items[0])
-		c.start("n1", keeping(time.Minute))
-		c.await("the others run", 20*time.Second, c.runs(items[1:]))
-		time.Sleep(20 * time.Second)
-		c.addWork(items[0])
-		c.await("the one that is back", 2*time.Second, c.runs(items))
-	})
-}
-
 func TestItemsThatAreGoneFromTheWorkloadKeepNoOthersFromStarting(t *testing.T) {
 	run(t, func(c *cluster) {
 		const gone, rest = 70, 30

@@ -1,9 +1,7 @@
 package actors_test
 
 import (
-	"errors"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/actors"
@@ -63,33 +61,6 @@ func TestAnOperatorsWriteThatAProxyRepeatsTakesEffectOnce(t *testing.T) {
 			if has("control/drain/m1") {
 				t.Error("an order that was taken back stands again")
 			}
-		}
-	})
-}
-
-// Where so many others have written since that nothing tells any more whether a refused write was
-// applied, it is not sent once more.
-func TestARefusedWriteThatNothingIsKnownOfIsNotSentAgain(t *testing.T) {
-	operate(t, func(t *testing.T, d *desk) {
-		for _, others := range []int{127, 128} {
-			op, between := proxied(t, d)
-			d.must(op.AddWork(t.Context(), actors.WorkInput{ID: "first"}))
-			*between = func() {
-				for i := range others {
-					d.must(d.op.AddWork(t.Context(), actors.WorkInput{ID: "other",
-						Weight: uint64(i + 1)}))
-				}
-			}
-			err := op.AddWork(t.Context(), actors.WorkInput{ID: "w"})
-			if unknown := errors.Is(err, actors.ErrUnreachable); unknown != (others == 128) ||
-				!unknown && err != nil {
-				t.Errorf("after %d others: %v", others, err)
-			}
-		}
-		p, _, err := d.kv.Get("service/demo/sequence/work", nil)
-		d.must(err)
-		if n := len(strings.Fields(string(p.Value))); n != 128 {
-			t.Errorf("the sequence key holds %d names, want 128", n)
 		}
 	})
 }

@@ -303,21 +303,6 @@ func TestARemovalSaysInTheSameTransactionThatItIsMeant(t *testing.T) {
 	})
 }
 
-func TestARemovalOfMostOfTheWorkloadByHandIsObeyed(t *testing.T) {
-	run(t, func(c *cluster) {
-		op := c.operator()
-		ids := c.items(60)
-		c.addWork(ids...)
-		c.start("n1")
-		c.start("n2")
-		c.await("60 items run", 20*time.Second, c.balanced(60))
-		if err := op.RemoveWork(c.t.Context(), ids[:50]...); err != nil {
-			c.t.Fatal(err)
-		}
-		c.await("50 are let go", 20*time.Second, c.balanced(10))
-	})
-}
-
 func TestADrainedMemberIsEmptiedAndAPinnedItemComesToItsMember(t *testing.T) {
 	run(t, func(c *cluster) {
 		ctx := c.t.Context()

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 	"time"
-
-	"github.com/coordd/coordd/actors"
 )
 
 func TestConsulAbsentForFiveSecondsCostsNothing(t *testing.T) {
@@ -65,16 +63,5 @@ func TestWithoutConsulAllWorkStopsBeforeItsLeaseEndsAndComesBack(t *testing.T) {
 		}
 		took := c.await("all work again", 60*time.Second, c.balanced(99))
 		t.Logf("back after %v", took)
-	})
-}
-
-func TestAMemberJoinsWhenConsulAppears(t *testing.T) {
-	run(t, func(c *cluster) {
-		c.addWork(c.items(3)...)
-		m := c.start("n1", func(cfg *actors.Config) {})
-		m.net.Cut(errors.New("connection refused"))
-		time.Sleep(time.Minute)
-		m.net.Cut(nil)
-		c.await("the items at the only member", 10*time.Second, c.balanced(3))
 	})
 }

@@ -8,25 +8,6 @@ import (
 	"github.com/coordd/coordd/actors"
 )
 
-func TestAPlanKnowsThatAQuarantinedItemWasMadeAnew(t *testing.T) {
-	logged(t, func(w watched) {
-		var tries atomic.Int64
-		w.addWork("a", "b")
-		w.start("n1", limited(2), w.failing(&tries, func(_, item string) bool {
-			return item == "a"
-		}))
-		w.quarantined("a")
-		w.must(w.op.Freeze(w.t.Context()))
-		time.Sleep(time.Second)
-		w.removeWork("a")
-		w.addWork("a")
-		p, err := w.op.Plan(w.t.Context(), actors.WhatIf{})
-		if err != nil || p.Quarantined != 0 || len(p.Moves) != 1 {
-			t.Errorf("the plan is %+v, %v", p, err)
-		}
-	})
-}
-
 func TestAQuarantinedItemThatIsRemovedIsForgotten(t *testing.T) {
 	logged(t, func(w watched) {
 		var tries atomic.Int64

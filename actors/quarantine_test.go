@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -314,28 +313,6 @@ func TestWorkThatHasRecoveredLongAgoIsNotTakenAway(t *testing.T) {
 	}
 }
 
-// A sick host fails each of its items: all of them run elsewhere soon, and each is moved once.
-func TestASickHostIsRelievedOfAllItsItems(t *testing.T) {
-	logged(t, func(w watched) {
-		var tries atomic.Int64
-		w.addWork(w.items(600)...)
-		for _, id := range []string{"n1", "n2", "n3"} {
-			w.start(id, limited(3), w.failing(&tries, func(member, _ string) bool {
-				return member == "n1"
-			}))
-		}
-		took := w.await("all run at n2 and n3", 2*time.Minute, func() bool {
-			loads := w.loads()
-			return loads["n2"]+loads["n3"] == 600 && loads["n2"]-loads["n3"] <= 1 &&
-				loads["n3"]-loads["n2"] <= 1
-		})
-		t.Log("it took", took)
-		if got := w.since(0)["revoked n1> failing"]; got != 200 {
-			t.Errorf("%d items were tried elsewhere", got)
-		}
-	})
-}
-
 func TestAPreferredMemberIsUsedWhenItIsThere(t *testing.T) {
 	logged(t, func(w watched) {
 		w.addWork(w.items(6)...)
@@ -379,102 +356,5 @@ func TestAPreferredMemberIsUsedWhenItIsThere(t *testing.T) {
 		w.await("it is pinned elsewhere", time.Minute, func() bool {
 			return w.owners()[wish] == from && w.item(wish).Preferred == ""
 		})
-	})
-}
-
-// Values that cannot be are named, and the item runs.
-func TestAStrangersQuarantineThatCannotBeDoesNotCount(t *testing.T) {
-	for _, value := range []string{"", "quarantined", "{}", `{"failed":[]}`,
-		`{"failed":[{"m":"a/b"}],"since":1}`, `{"failed":[{"m":"n1","sid":"a b"}],"since":1}`,
-		`{"failed":[{"m":"n1","at":-1}],"since":1}`,
-		`{"failed":[{"m":"n1"}],"since":-1}`} {
-		logged(t, func(w watched) {
-			w.addWork("a")
-			w.put("quarantine/a", value)
-			w.put("quarantine/x/y", value)
-			w.start("n1", limited(1))
-			w.await(fmt.Sprintf("with %q it runs", value), time.Minute,
-				w.state("a", actors.ItemRunning))
-			status, err := w.op.Status(w.t.Context())
-			w.must(err)
-			if len(status.Strange) != 2 {
-				t.Errorf("%q: strange are %v", value, status.Strange)
-			}
-		})
-	}
-}
-
-// A report is about one start of the work, in one registration: a copy of it means nothing later.
-func TestAReportOfAnEarlierStartTakesNothingAway(t *testing.T) {
-	logged(t, func(w watched) {
-		w.addWork("a")
-		w.start("n1", limited(1))
-		w.start("n2", limited(1))
-		w.await("it runs", time.Minute, w.balanced(1))
-		at := w.owners()["a"]
-		member, _, err := w.client.KV().Get("service/demo/members/"+at, nil)
-		w.must(err)
-		ack, _, err := w.client.KV().Get("service/demo/acks/"+at, nil)
-		w.must(err)
-		said, err := protocol.ParseAck(ack.Value)
-		w.must(err)
-		said.Failing = true
-		token := w.item("a").Token
-		for i, r := range []struct {
-			session string
-			report  protocol.WorkReport
-		}{
-			{member.Session, protocol.WorkReport{ID: "a", Token: token - 1}},
-			{member.Session, protocol.WorkReport{ID: "a", Token: token + 1}},
-			{member.Session, protocol.WorkReport{ID: "a", Token: token, Again: 7}},
-			{member.Session, protocol.WorkReport{ID: "b", Token: token}},
-			{said.By.Instance, protocol.WorkReport{ID: "a", Token: token}},
-			{"0d8f3a2e-0000-4000-8000-000000000000", protocol.WorkReport{ID: "a", Token: token}},
-		} {
-			r.report.State, r.report.Over = protocol.WorkLooping, true
-			w.put("states/"+at, string(protocol.WorkSummary{Session: r.session, Seq: 1000,
-				Items: []protocol.WorkReport{r.report}}.Encode()))
-			said.Counter += 10
-			w.put("acks/"+at, string(said.Encode()))
-			time.Sleep(time.Minute)
-			if w.owners()["a"] != at || w.noted("a") {
-				t.Errorf("%d: %+v has moved it", i, r.report)
-			}
-		}
-	})
-}
-
-// What was said of work before an outage that its session survived says nothing of the work that
-// runs since, and the same may have to be said again.
-func TestWorkThatFailsAgainAfterAnOutageIsTakenAway(t *testing.T) {
-	logged(t, func(w watched) {
-		w.checkTTL = actors.NoCheck
-		var tries atomic.Int64
-		w.addWork("a", "sick")
-		fails := w.failing(&tries, func(_, item string) bool { return item == "sick" })
-		w.start("n1", limited(6), fails)
-		w.await("n1 leads", time.Minute, func() bool { return w.leader() == "n1" })
-		n2 := w.start("n2", limited(6), fails)
-		w.must(w.op.Pin(w.t.Context(), "sick", "n2"))
-		w.await("it is at n2", time.Minute, func() bool { return w.item("sick").Member == "n2" })
-		w.must(w.op.Freeze(w.t.Context()))
-		acked := func(failing bool) func() bool {
-			return func() bool {
-				e, _, _, err := w.store.Get(w.t.Context(), w.store.Keys().Ack("n2"), store.Default)
-				w.must(err)
-				ack, _, err := w.store.Keys().ReadAck(e)
-				w.must(err)
-				return ack.Failing == failing
-			}
-		}
-		w.await("it is said to fail", time.Minute, acked(true))
-		n2.net.Cut(errors.New("cut off"))
-		time.Sleep(12 * time.Second)
-		n2.net.Cut(nil)
-		time.Sleep(5 * time.Second) // it is not said to fail any more
-		w.put("assignments/n2/strange", "written by hand")
-		w.await("it is not said to fail", 3*time.Second, acked(false))
-		w.must(w.op.Thaw(w.t.Context()))
-		w.quarantined("sick")
 	})
 }

@@ -61,19 +61,3 @@ func TestConsulHasTheLastWordOnAShortTTL(t *testing.T) {
 		})
 	}
 }
-
-// Of a machine that is lost with its agent the session ends at the latest when nobody has renewed
-// it for twice its TTL. Where that is sooner than gossip, that is what is waited for.
-func TestALostMachineIsNoticedAtTheLatestByItsSessionsTTL(t *testing.T) {
-	for ttl, says := range map[time.Duration]string{
-		10 * time.Second:        "gossip 8s + lease 10s",
-		4 * time.Second:         "gossip 8s + lease 4s",
-		3900 * time.Millisecond: "2 x ttl 3.9s + lease 3.9s",
-		2 * time.Second:         "2 x ttl 2s + lease 2s",
-	} {
-		got := actors.Config{Timing: actors.Timing{TTL: ttl}}.Formulas().TakeOverMachine.String()
-		if !strings.HasPrefix(got, says+" ") {
-			t.Errorf("with a ttl of %v: %s, want %s", ttl, got, says)
-		}
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -100,32 +99,4 @@ func TestAMemberThatStopsHandsOverHoweverSlowlyConsulAnswers(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Its record has moved, of which it knows nothing yet: to mark it takes three requests, for which
-// there is no time then. Their answers tell that Consul is there, so what comes after has its time.
-func TestAMemberThatStopsHandsOverOnASlowConsulAlsoWhenItsRecordHasMoved(t *testing.T) {
-	run(t, func(c *cluster) {
-		const answer = 1900 * time.Millisecond
-		way := transport.NewWire(c.consul.RoundTripper())
-		c.way = way
-		three(c, 30)
-		way.Slow(func() time.Duration { return answer })
-		time.Sleep(20 * time.Second)
-		gone := c.follower()
-		m, key := c.members[gone], c.store.Keys().Member(gone)
-		e, _, _, err := c.store.Get(c.t.Context(), key, store.Consistent)
-		c.must(err)
-		c.must(c.store.Put(c.t.Context(), key, e.Value, e.Flags+1))
-		delete(c.members, gone)
-		m.cancel()
-		// Two more for the record, and one for the list of its items, which is empty by then: that
-		// is read once more, see [store.Store.List].
-		const answers = 6 + 2 + 1
-		c.await("all work elsewhere", m.c.Settings().Formulas().HandOver.Total()+answers*answer,
-			func() bool { return c.loads()[gone] == 0 && c.balanced(30)() })
-		if <-m.done; m.err != nil {
-			t.Errorf("Run returned %v", m.err)
-		}
-	})
 }

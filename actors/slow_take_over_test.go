@@ -58,18 +58,3 @@ func TestATakeOverWaitsForSoManyAnswersOfConsul(t *testing.T) {
 		})
 	}
 }
-
-// What is measured from the end of a kill is measured from the death.
-func TestAKillTakesNoTime(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 9)
-		time.Sleep(time.Second)
-		for _, id := range []string{c.follower(), c.leader()} {
-			began := time.Now()
-			c.kill(id)
-			if took := time.Since(began); took > 0 {
-				t.Errorf("the kill of %s took %v", id, took)
-			}
-		}
-	})
-}

@@ -54,33 +54,3 @@ func TestAGraceEndsHoweverSlowlyTheWatchesAnswer(t *testing.T) {
 		})
 	}
 }
-
-// Consul has forgotten the epoch, and what was written in it.
-func TestALeaderTakesANewEpochWhenConsulHasGoneBack(t *testing.T) {
-	for _, slow := range []time.Duration{0, 4 * time.Second} {
-		run(t, func(c *cluster) {
-			late := c.watchesSlowly()
-			three(c, 9)
-			late.Store(int64(slow))
-			leader := c.members[c.leader()].c
-			snapshot, before := c.consul.Snapshot(), leader.Leadership().Get()
-			c.put("leader", "a stranger's")
-			c.await("a new epoch", 20*time.Second, func() bool {
-				return leader.Leadership().Get().Epoch > before.Epoch
-			})
-			time.Sleep(20 * time.Second)
-			c.must(c.consul.Restore(snapshot))
-			// a poll may wait for its whole minute for an index that does not come again
-			c.await("it takes another", 80*time.Second, func() bool {
-				l := leader.Leadership().Get()
-				return l.Resets == 1 && l.Term == before.Term
-			})
-			time.Sleep(time.Minute)
-			if l := leader.Leadership().Get(); l.Resets != 1 {
-				t.Errorf("watches take %v: %+v", slow, l)
-			}
-			late.Store(0)
-			time.Sleep(20 * time.Second)
-		})
-	}
-}

@@ -132,30 +132,3 @@ func TestASummaryGoesWithItsMember(t *testing.T) {
 		})
 	})
 }
-
-// A member writes over what a stranger, or a process before it, has left in its key.
-func TestASummaryIsWrittenOverAStrangers(t *testing.T) {
-	run(t, func(c *cluster) {
-		items := c.items(2)
-		c.put("states/n1", "a stranger's")
-		c.addWork(items[0])
-		c.start("n1")
-		c.await("the summary", 20*time.Second, c.written("n1", 1))
-		c.put("states/n1", "{}")
-		c.addWork(items[1])
-		c.await("the next one", 30*time.Second, c.written("n1", 2))
-	})
-}
-
-// written tells whether the member's key holds its own summary, with so many items running.
-func (c *cluster) written(id string, n int) func() bool {
-	return func() bool {
-		for _, e := range c.consul.Dump().Entries {
-			if e.Key == c.store.Keys().State(id) {
-				s, err := protocol.ParseWorkSummary(e.Value)
-				return err == nil && s.Counts[protocol.WorkRunning] == n
-			}
-		}
-		return false
-	}
-}

@@ -1,7 +1,6 @@
 package actors_test
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
@@ -31,19 +30,6 @@ func TestATouchedLeaderKeyCostsAnEpochAndNothingElse(t *testing.T) {
 	})
 }
 
-func TestADeletedLeaderKeyMakesANewTermAndMovesNothing(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 30)
-		c.delete("leader")
-		c.await("a leader", 10*time.Second, func() bool { return c.leader() != "" })
-		c.addWork("late")
-		c.await("the new item", 20*time.Second, c.balanced(31))
-		if n := c.totalStarts(); n != 31 {
-			t.Errorf("%d starts of 31 items", n)
-		}
-	})
-}
-
 func TestADestroyedSessionEndsTheLeadershipAndTheMemberComesBack(t *testing.T) {
 	run(t, func(c *cluster) {
 		three(c, 30)
@@ -56,42 +42,6 @@ func TestADestroyedSessionEndsTheLeadershipAndTheMemberComesBack(t *testing.T) {
 			return c.leader() != "" && c.balanced(30)() &&
 				c.members[leader].c.Membership().Get().Phase == messages.Registered
 		})
-	})
-}
-
-func TestADeletedMemberRecordIsWrittenAgainAndNothingIsTakenOver(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 30)
-		victim := c.follower()
-		c.delete("members/" + victim)
-		time.Sleep(time.Minute)
-		if !c.balanced(30)() || c.loads()[victim] != 10 {
-			t.Errorf("loads %v", c.loads())
-		}
-		if n := c.totalStarts(); n > 40 {
-			t.Errorf(
-				"%d starts: want 30, and at most 10 again at the member whose record was deleted",
-				n)
-		}
-		if m := c.members[victim].c.Membership().Get(); m.Phase != messages.Registered {
-			t.Errorf("membership %+v", m)
-		}
-	})
-}
-
-func TestAnOverwrittenMemberRecordIsWrittenAgain(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 30)
-		victim := c.follower()
-		c.put("members/"+victim, "{garbage")
-		time.Sleep(time.Minute)
-		e, _, _, err := c.store.Get(c.t.Context(), c.store.Keys().Member(victim), 0)
-		if err != nil || !bytes.Contains(e.Value, []byte(`"alive"`)) {
-			t.Errorf("the record reads %s, %v", e.Value, err)
-		}
-		if n := c.totalStarts(); n != 30 || !c.balanced(30)() {
-			t.Errorf("%d starts, loads %v", n, c.loads())
-		}
 	})
 }
 
@@ -111,51 +61,6 @@ func TestStrangersKeysStallNothing(t *testing.T) {
 	})
 }
 
-func TestAnAssignmentThatAStrangerOverwroteIsTakenBackAndGrantedAnew(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 30)
-		c.mu.Lock()
-		at := c.judge.Working["device_group_0007"]
-		c.mu.Unlock()
-		c.put("assignments/"+at+"/device_group_0007", "no such order")
-		time.Sleep(30 * time.Second)
-		if n := c.totalStarts(); n > 31 || !c.balanced(30)() {
-			t.Errorf("%d starts, loads %v", n, c.loads())
-		}
-		e, _, _, err := c.store.Get(c.t.Context(), c.store.Keys().Assignment(at,
-			"device_group_0007"), 0)
-		if err == nil && bytes.Contains(e.Value, []byte("no such order")) {
-			t.Error("the key still holds what the stranger wrote")
-		}
-	})
-}
-
-func TestAnAssignmentThatAStrangerDeletedIsGrantedAnew(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 30)
-		c.mu.Lock()
-		at := c.judge.Working["device_group_0007"]
-		c.mu.Unlock()
-		c.delete("assignments/" + at + "/device_group_0007")
-		c.await("stopped", 5*time.Second, func() bool { return sum(c.loads()) == 29 })
-		c.await("granted again", 10*time.Second, c.balanced(30))
-	})
-}
-
-func TestAStrangersUnlockedRecordKeepsNobodysItems(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 30)
-		victim := c.follower()
-		c.kill(victim)
-		c.await("the record gone with its session", 40*time.Second, func() bool {
-			_, found, _, _ := c.store.Get(c.t.Context(), c.store.Keys().Member(victim), 0)
-			return !found
-		})
-		c.put("members/"+victim, "alive")
-		c.await("its items elsewhere", 40*time.Second, c.balanced(30))
-	})
-}
-
 func TestIDsThatAreEachOthersPrefixesDoNotMixUp(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork("w", "w1", "w10", "w100", "v", "v1")
@@ -168,37 +73,6 @@ func TestIDsThatAreEachOthersPrefixesDoNotMixUp(t *testing.T) {
 		if c.loads()["m10"] != 3 || c.loads()["m"] != 3 {
 			t.Errorf("loads %v", c.loads())
 		}
-	})
-}
-
-func TestFreezeDrainAndPins(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 30)
-		victim := c.follower()
-		c.put("control/drain/"+victim, "")
-		c.await("drained", 10*time.Second, func() bool {
-			l := c.loads()
-			return l[victim] == 0 && sum(l) == 30
-		})
-		c.delete("control/drain/" + victim)
-		c.await("back in balance", 20*time.Second, c.balanced(30))
-		pinned := c.items(1)[0]
-		c.put("control/pins/"+pinned, victim)
-		c.await("pinned", 20*time.Second, func() bool {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return c.judge.Working[pinned] == victim
-		})
-		c.await("in balance", 20*time.Second, c.balanced(30))
-		c.put("control/freeze", "")
-		time.Sleep(time.Second)
-		c.addWork("later")
-		time.Sleep(time.Minute)
-		if sum(c.loads()) != 30 {
-			t.Error("frozen, and it was assigned")
-		}
-		c.delete("control/freeze")
-		c.await("thawed", 10*time.Second, c.balanced(31))
 	})
 }
 
@@ -265,66 +139,5 @@ func TestAMemberGoesOnWithItsEarlierRegistrationAfterARestore(t *testing.T) {
 		if c.loads()[victim] != 11 {
 			t.Errorf("%s runs %d items", victim, c.loads()[victim])
 		}
-	})
-}
-
-// The keys that the leaders write for one another are overwritten by a stranger, time and again.
-func TestAStrangeTermOrLeaderStateStopsNothingAndStartsNothingEarly(t *testing.T) {
-	for _, value := range []string{"", "n1", "{",
-		`{"ttl":9223372036854775807,"clear":true,"resigned":true}`, `{"ttl":-1}`,
-		`{"absent":{"n1":{"ack":7,"sid":"x","for":9223372036854775807}},"brake":"\u001b]52"}`} {
-		t.Run(value, func(t *testing.T) {
-			run(t, func(c *cluster) {
-				three(c, 30)
-				time.Sleep(10 * time.Second)
-				old := c.leader()
-				bound := c.members[old].c.Settings().Bounds()
-				c.put("term", value)
-				c.put("leader_state", value)
-				c.blind(old)
-				time.Sleep(3 * time.Second)
-				c.put("leader_state", value)
-				c.put("term", value)
-				if leads, _ := c.awaitLead(bound.TakeOverLead, old); leads == "" {
-					t.Error("nobody leads")
-				}
-				c.await("the items taken over", bound.TakeOver, func() bool {
-					n := 0
-					for id, load := range c.loads() {
-						if id != old {
-							n += load
-						}
-					}
-					return n == 30
-				})
-				o := c.operator()
-				if s, err := o.Status(c.t.Context()); err != nil || s.Brake != "" {
-					t.Errorf("the status says of the brake: %q, %v", s.Brake, err)
-				}
-				next := c.awaitTerm(time.Second, old)
-				c.put("term", value)
-				c.stop(next) // a resignation with a term that says nothing
-				c.awaitLead(15*time.Second, old)
-			})
-		})
-	}
-}
-
-func TestItemsThatAreCalledAsActorsRunAndStopNoOther(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 30)
-		c.addWork(everyActor...)
-		n := 30 + len(everyActor)
-		c.await("the items", 10*time.Second, c.balanced(n))
-		c.addWork("late_1", "late_2", "late_3", "late_4", "late_5")
-		c.await("those after them", 10*time.Second, c.balanced(n+5))
-		c.removeWork(everyActor...)
-		c.await("their end", 10*time.Second, func() bool {
-			total := 0
-			for _, load := range c.loads() {
-				total += load
-			}
-			return total == 35
-		})
 	})
 }

@@ -15,9 +15,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -27,8 +25,6 @@ type copier struct {
 	to   http.RoundTripper
 	keys protocol.Keys
 	only []string // the kinds to deliver again
-	// atDestroy is called before a session is ended.
-	atDestroy func()
 
 	mu     sync.Mutex
 	copies []*copied
@@ -65,9 +61,6 @@ func newCopier(c *cluster, only ...string) *copier {
 }
 
 func (p *copier) RoundTrip(r *http.Request) (*http.Response, error) {
-	if p.atDestroy != nil && strings.HasPrefix(r.URL.Path, "/v1/session/destroy/") {
-		p.atDestroy()
-	}
 	body := []byte(transport.Txn(r))
 	if len(body) == 0 {
 		return p.to.RoundTrip(r)
@@ -316,75 +309,8 @@ func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 		step(time.Second, "a goodbye for a while")
 		c.start("n4", slow, keeping(5*time.Second))
 		step(20*time.Second, "its return")
-	})
-}
-
-// The goodbye takes the ack away. A copy of the registration that arrives then, while the session
-// has not ended yet, must not bring record and ack back.
-func TestASecondCopyOfARegistrationIsRefusedAfterTheGoodbye(t *testing.T) {
-	run(t, func(c *cluster) {
-		p := newCopier(c, "registration")
-		p.atDestroy = func() { p.again(c, "after the goodbye and before the session's end") }
-		c.way = p
-		c.start("n1")
-		time.Sleep(5 * time.Second)
-		c.stop("n1")
-		p.verify(c.t)
-		for _, e := range c.consul.Dump().Entries {
-			if m, ok := c.store.Keys().ParseAck(e.Key); ok {
-				c.t.Errorf("the ack of %s is there: %s", m, e.Value)
-			}
-		}
-	})
-}
-
-// What a release says of the predecessor's lease is how it was when the request was sent. One that
-// arrives late must not take back that there is nothing to wait for any more: the next process of
-// the member would wait for a lease in vain.
-func TestALateReleaseDoesNotTakeBackThatNothingIsWaitedFor(t *testing.T) {
-	run(t, func(c *cluster) {
-		t := c.t
-		three(c, 9)
-		c.kill("n2")
-		time.Sleep(time.Second)
-		d := &transport.Astray{To: c.consul.RoundTripper()}
-		c.way = d
-		c.start("n2")
-		n2 := c.members["n2"].c
-		c.await("n2 is registered and waits", 40*time.Second, func() bool {
-			m := n2.Membership().Get()
-			return m.Phase == messages.Registered && !m.ClearAt.IsZero()
-		})
-		c.put("control/pins/new", "n2")
-		c.addWork("new")
-		c.await("n2 has an item of its own", 5*time.Second, func() bool {
-			return c.owners()["new"] == "n2"
-		})
-		d.Hold(1, transport.TxnWith("delete-cas"))
-		c.put("control/pins/new", "n1")
-		c.await("it was released again by another request", 5*time.Second, func() bool {
-			return c.owners()["new"] == "n1"
-		})
-		ack := func() (a protocol.Ack) {
-			e, _, _, err := c.store.Get(t.Context(), c.store.Keys().Ack("n2"), store.Consistent)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if a, err = protocol.ParseAck(e.Value); err != nil {
-				t.Fatal(err)
-			}
-			return a
-		}
-		if ack().Clear {
-			t.Fatal("the ack is clear before the lease is over")
-		}
-		c.await("the lease is over", 15*time.Second, func() bool { return ack().Clear })
-		if codes := d.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict {
-			t.Errorf("the late release was answered %v, want one 409", codes)
-		}
-		if a := ack(); !a.Clear {
-			t.Errorf("a late release has taken back that nothing is waited for: %+v", a)
-		}
+		c.stop(c.leader())
+		step(20*time.Second, "a resignation")
 	})
 }
 

@@ -3,7 +3,6 @@ package actors_test
 import (
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,107 +200,5 @@ func TestATakeThatWasNotAnsweredPassesTheWaitForTheLeaderBeforeOn(t *testing.T) 
 		if took := time.Since(began); took < 30*time.Second || took > 31*time.Second {
 			t.Errorf("Lead began after %v, want 30s", took)
 		}
-	})
-}
-
-// threeWithOneThatStopsIn is n1, which leads, n2, whose work takes so long to stop and which sends
-// by that way, and n3, which is slow to take the leadership.
-func threeWithOneThatStopsIn(c *cluster, d time.Duration, way http.RoundTripper) (n2 *member) {
-	c.addWork(c.items(6)...)
-	c.start("n1")
-	c.await("all work", time.Minute, c.balanced(6))
-	c.way = way
-	n2 = c.start("n2", stopsIn(d), func(cfg *actors.Config) { cfg.StopTimeout = 2 * d })
-	slow := transport.NewWire(c.consul.RoundTripper())
-	slow.Slow(func() time.Duration { return 100 * time.Millisecond })
-	c.way = slow
-	c.start("n3")
-	c.await("shared out", time.Minute, c.balanced(6))
-	return n2
-}
-
-// Its Lead would end at once, and another's begin that much later.
-func TestAMemberThatIsOnItsWayOutDoesNotTakeTheLeadership(t *testing.T) {
-	run(t, func(c *cluster) {
-		stops := threeWithOneThatStopsIn(c, 10*time.Second, nil)
-		stops.cancel()
-		time.Sleep(time.Second)
-		c.stop("n1")
-		c.await("another Lead", 2*time.Second, func() bool { return c.leader() != "" })
-		if l := c.leader(); l != "n3" {
-			t.Errorf("%s leads", l)
-		}
-		time.Sleep(10 * time.Second)
-		c.stop("n2")
-	})
-}
-
-// Nobody else could: its session holds the key.
-func TestAMemberOnItsWayOutLeadsIfItsTakeWasCarriedOut(t *testing.T) {
-	run(t, func(c *cluster) {
-		to, lost := c.consul.RoundTripper(), atomic.Bool{}
-		way, sent := telling(transport.When(to, func(r *http.Request) bool {
-			return takesLeadership(r) && !lost.Swap(true)
-		}, transport.Mute(to)), takesLeadership)
-		stops := threeWithOneThatStopsIn(c, 4*time.Minute, way)
-		c.members["n1"].cancel()
-		<-sent
-		stops.cancel()
-		// a request without an answer, and as long until it is tried again
-		c.await("Lead", 10*time.Second, func() bool { return c.leader() == "n2" })
-		c.stop("n1")
-		c.stop("n2")
-	})
-}
-
-func TestALeaderOnItsWayOutLeadsOnAfterALapseOfItsLease(t *testing.T) {
-	run(t, func(c *cluster) {
-		c.checkTTL = actors.NoCheck // else its session ends when it does not report to its check
-		c.addWork(c.items(6)...)
-		leader := c.start("n1", stopsIn(4*time.Minute), func(cfg *actors.Config) {
-			cfg.StopTimeout, cfg.TTL, cfg.Lease = 5*time.Minute, 30*time.Second, 8*time.Second
-		})
-		c.await("all work", time.Minute, c.balanced(6))
-		c.start("n2")
-		time.Sleep(20 * time.Second)
-		leader.cancel()
-		time.Sleep(time.Second)
-		leader.net.Freeze()
-		c.await("no Lead", 10*time.Second, func() bool { return c.leader() == "" })
-		leader.net.Thaw()
-		c.await("Lead", 10*time.Second, func() bool { return c.leader() == "n1" })
-		c.stop("n1")
-	})
-}
-
-// What a slow watch tells of a leader before the take says nothing against it.
-func TestAMemberResignsThoughItHearsOfAnEarlierLeaderAfterItsTake(t *testing.T) {
-	run(t, func(c *cluster) {
-		const late = 4 * time.Second
-		to, key := c.consul.RoundTripper(), c.store.Keys().Leader()
-		c.start("n1")
-		c.await("Lead", time.Minute, func() bool { return c.leader() == "n1" })
-		polls := holding("GET", key, "index=")
-		way, sent := telling(transport.When(to, takesLeadership, transport.Mute(to)),
-			takesLeadership)
-		c.way = transport.When(way, polls, func(r *http.Request) (*http.Response, error) {
-			resp, err := to.RoundTrip(r)
-			time.Sleep(late)
-			return resp, err
-		})
-		n9 := c.start("n9", func(cfg *actors.Config) { cfg.TTL = time.Minute })
-		time.Sleep(2 * late)
-		c.way = nil
-		c.stop("n1") // of which n9 hears when n2 leads
-		c.start("n2")
-		time.Sleep(late + time.Second)
-		c.stop("n2")
-		<-sent
-		c.await("n9 hears of n2", late, func() bool {
-			return n9.c.Leadership().Get().Leader == "n2"
-		})
-		c.stop("n9")
-		c.start("n1")
-		c.await("Lead", 2*time.Second, func() bool { return c.leader() == "n1" })
 	})
 }

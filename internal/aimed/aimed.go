@@ -1,6 +1,6 @@
 // Package aimed has values that somebody aims at a cluster, one in each field of each kind of key
 // that it reads: impossible sessions, huge numbers, wrong types. Only tests use it: those of
-// package actors send each of them, test/simulation draws them beside its other faults.
+// internal/protocol read each of them, test/simulation draws them beside its other faults.
 package aimed
 
 import (
@@ -80,16 +80,6 @@ func (f Fields) Each(wide string, call func(what string, value []byte)) {
 	}
 }
 
-// EachWith calls f with every value of a kind, and with every value of inner as the only one in the
-// list that a field holds.
-func (f Fields) EachWith(field string, inner Fields, wide string,
-	call func(what string, value []byte)) {
-	f.Each(wide, call)
-	inner.Each(wide, func(what string, value []byte) {
-		call(field+"."+what, f.With(field, "["+string(value)+"]"))
-	})
-}
-
 const someProcess = `{"instance":"i","host":"h","boot":"b","pidns":"n","pid":7,"start":8}`
 
 // The kinds of keys. A record's text is for people, and its numbers are the member's own affair.
@@ -101,9 +91,6 @@ var (
 		"idle": "false", "zone": `"z"`, "version": `"v"`, "process": someProcess}
 	Assignment = Fields{"s": `"own"`, "to": `"0d8f3a2e-0000-4000-8000-000000000000"`, "why": `"r"`,
 		"now": "true"}
-	Term = Fields{"leader": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`,
-		"by": someProcess, "after": "7", "ttl": "10000000000", "clear": "true", "resigned": "false",
-		"past": `["n1"]`}
 	LeaderState = Fields{"by": `"0d8f3a2e-0000-4000-8000-000000000000"`,
 		"at": `"2000-01-01T00:00:00Z"`, "life": "1",
 		"absent": `{"m":{"ack":1,"sid":"x","for":1}}`}
@@ -116,11 +103,6 @@ var (
 	Report = Fields{"id": `"x"`, "s": `"crash-looping"`, "since": `"2000-01-01T00:00:00Z"`,
 		"token": "7", "restarts": "7", "exit": `"e"`, "exit_at": `"2000-01-01T00:00:00Z"`,
 		"next": `"2000-01-01T00:00:00Z"`, "over": "true", "again": "7"}
-	Quarantine = Fields{"failed": `[{"m":"n1"}]`, "since": "1", "why": `"owners"`,
-		"orders": "5"}
-	// of a member, in Quarantine
-	Failed = Fields{"m": `"n1"`, "sid": `"0d8f3a2e-0000-4000-8000-000000000000"`, "at": "1",
-		"exit": `"e"`}
 	Record = Fields{"at": "1", "by": `"n1"`, "epoch": "7", "more": "0", // of the event log
 		"e": `[{"do":"granted","i":["x"],"to":"n1"}]`}
 	Event = Fields{"do": `"lost"`, "i": `["x"]`, "from": `"n1"`, "to": `"n2"`, "why": `"r"`,
