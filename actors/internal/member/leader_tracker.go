@@ -129,7 +129,10 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	case opTake:
 		return a.campaign(ctx, s)
 	case opResign:
-		return again, a.handOver(ctx)
+		if err := a.handOver(ctx); err != nil {
+			return time.Time{}, err
+		}
+		return again, nil
 	}
 	held, free := a.whileHeld(ctx, s)
 	defer free()
