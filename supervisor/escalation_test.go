@@ -223,30 +223,6 @@ func TestAnEscalationWhileStoppingIsNoFailure(t *testing.T) {
 	})
 }
 
-func TestAChildThatEscalatesBeforeItsTurnToStopIsHeard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		early := newActor(&j, "early")
-		slow := supervisor.Child{Name: "slow", Run: func(ctx context.Context) error {
-			<-ctx.Done()
-			time.Sleep(2 * time.Second)
-			return nil
-		}}
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office",
-			Tree: &supervisor.Tree{
-				Children: []supervisor.Child{early.child(), slow},
-			}}}})
-		r.stop()
-		time.Sleep(time.Second)
-		early.now(func() error { return supervisor.Escalate(errBoom) })
-		var esc *supervisor.EscalationError
-		if err := <-r.done; !errors.As(err, &esc) || !errors.Is(err, errBoom) ||
-			time.Since(time.Unix(946684800, 0)) != 2*time.Second {
-			t.Errorf("Run returned %v at %v", err, time.Now())
-		}
-	})
-}
-
 func TestABackoffPolicyThatGivesUpEscalates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -259,23 +235,5 @@ func TestABackoffPolicyThatGivesUpEscalates(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 		want(t, j.take(), "+a", "-a")
-	})
-}
-
-// The reason is said once, however many levels pass it on.
-func TestWhatAChildAskedForIsSaidOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "member",
-			Tree: &supervisor.Tree{Children: []supervisor.Child{{Name: "keeper",
-				Run: func(context.Context) error {
-					return supervisor.Escalate(errors.New("the id is taken"))
-				}}}}}}})
-		defer r.stop()
-		text := (<-r.done).Error()
-		if strings.Count(text, "gave up") != 1 || strings.Count(text, "asked") != 1 ||
-			!strings.Contains(text, "gave up: a child asked for it: ") ||
-			!strings.Contains(text, "/keeper (incarnation 1): error: the id is taken") {
-			t.Error(text)
-		}
 	})
 }

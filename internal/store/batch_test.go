@@ -35,36 +35,6 @@ func unit(member string, item int) store.Unit {
 		Tag: item}
 }
 
-func TestTheGuardIsFirstInEveryTransactionAndTheLimitHolds(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		var units []store.Unit
-		for i := range 1000 {
-			units = append(units, unit("m1", i))
-		}
-		for i, o := range p.writer(t, s, guard, 0).Write(t.Context(), units) {
-			if o.Err != nil || o.Unit.Tag != i || o.Result.Index == 0 ||
-				len(o.Result.Entries) != 1 || o.Result.Entries[0].Key != units[i].Ops[0].Key() {
-				t.Fatalf("unit %d: %+v", i, o)
-			}
-		}
-		if len(p.txns) != 8 { // 1000 / 126
-			t.Errorf("%d transactions", len(p.txns))
-		}
-		for _, ops := range p.txns {
-			if len(ops) > store.MaxOps || ops[0].Verb != "check-index" || ops[0].Key != "leader" {
-				t.Errorf("a transaction of %d operations begins with %+v", len(ops), ops[0])
-			}
-		}
-		if p.most != 1 {
-			t.Errorf("%d transactions of one lane at once", p.most)
-		}
-		if entries, _, err := s.List(t.Context(), "a/m1/", store.Default); err != nil ||
-			len(entries) != 1000 {
-			t.Errorf("%d keys, error %v", len(entries), err)
-		}
-	})
-}
-
 func TestSharedConditionsAreOnceInATransactionAndBeforeAllOperations(t *testing.T) {
 	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
 		var units []store.Unit
@@ -104,30 +74,6 @@ func TestConditionsThatContradictEachOtherDoNotShareATransaction(t *testing.T) {
 		r := refusal(t, out[1].Err, -1, "c")
 		if r.Guard {
 			t.Error("the guard is blamed")
-		}
-	})
-}
-
-func TestAUnitIsNeverSplit(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		var units []store.Unit
-		for i := range 30 {
-			u := store.Unit{Lane: "m", Tag: i}
-			for j := range 50 {
-				u.Ops = append(u.Ops, store.Set(fmt.Sprintf("u/%02d/%02d", i, j), nil, 0))
-			}
-			units = append(units, u)
-		}
-		for _, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
-			must(t, o.Err)
-		}
-		if len(p.txns) != 15 {
-			t.Errorf("%d transactions", len(p.txns))
-		}
-		for _, ops := range p.txns {
-			if len(ops) != 102 {
-				t.Errorf("a transaction of %d operations", len(ops))
-			}
 		}
 	})
 }
@@ -352,7 +298,11 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 				problem = fmt.Sprintf("%d in flight", p.most)
 			}
 			lanes := map[string][]string{}
-			for _, ops := range p.txns {
+			where := map[string]int{} // the transaction of each unit
+			for n, ops := range p.txns {
+				if len(ops) > store.MaxOps || ops[0].Verb != "check-index" || ops[0].Key != "leader" {
+					problem = fmt.Sprintf("a transaction of %d begins with %+v", len(ops), ops[0])
+				}
 				seen := map[string]bool{}
 				for _, op := range ops {
 					if seen[op.Key] {
@@ -362,6 +312,11 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 					if lane, _, ok := strings.Cut(op.Key, "/"); ok && op.Verb == "cas" &&
 						lane != "sequence" {
 						lanes[lane] = append(lanes[lane], op.Key)
+						unit := op.Key[:strings.LastIndexByte(op.Key, '/')]
+						if first, ok := where[unit]; ok && first != n {
+							problem = fmt.Sprintf("%s is split", unit)
+						}
+						where[unit] = n
 					}
 				}
 			}

@@ -82,50 +82,45 @@ func TestRenewingASessionThatIsGoneSaysSo(t *testing.T) {
 	})
 }
 
-func TestA404FromAServerThatStillReplaysItsLogEndsNoSession(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		past := consul.Snapshot()
-		id := session(t, s)
-		consul.ElectionStart()
-		consul.ElectionEndBehind(past)
-		_, err := s.RenewSession(t.Context(), id, 0)
-		wantKind(t, err, store.ErrUnreachable, true)
-		consul.ElectionEnd()
-		_, err = s.RenewSession(t.Context(), id, 0)
-		must(t, err)
-	})
-	// It may have caught up between the two questions.
-	answers := []tripper{always(404, "Session id 'id' not found"), always(200, `[{"ID":"id"}]`,
-		"X-Consul-Index", "3")}
-	_, err := over(t, tripper(func(r *http.Request) (*http.Response, error) {
-		answer := answers[0]
-		answers = answers[1:]
-		return answer(r)
-	})).RenewSession(t.Context(), "id", 0)
-	wantKind(t, err, store.ErrUnreachable, true)
-	wantText(t, err, "replays its log")
+func TestAServerThatStillReplaysItsLogNeitherEndsNorRenewsASession(t *testing.T) {
+	for name, ended := range map[string]bool{"it lives": false, "it has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+				past := consul.Snapshot()
+				id := session(t, s)
+				if ended {
+					past = consul.Snapshot()
+					must(t, s.DestroySession(t.Context(), id))
+				}
+				consul.ElectionStart()
+				consul.ElectionEndBehind(past)
+				_, err := s.RenewSession(t.Context(), id, 0)
+				wantKind(t, err, store.ErrUnreachable, true)
+				consul.ElectionEnd()
+				if _, err = s.RenewSession(t.Context(), id, 0); ended {
+					wantKind(t, err, store.ErrSessionGone, false)
+				} else {
+					must(t, err)
+				}
+			})
+		})
+	}
 }
 
-func TestA200FromAServerThatStillReplaysItsLogRenewsNoSession(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		id := session(t, s)
-		past := consul.Snapshot()
-		must(t, s.DestroySession(t.Context(), id))
-		consul.ElectionStart()
-		consul.ElectionEndBehind(past)
-		_, err := s.RenewSession(t.Context(), id, 0)
-		wantKind(t, err, store.ErrUnreachable, true)
-		consul.ElectionEnd()
-		_, err = s.RenewSession(t.Context(), id, 0)
-		wantKind(t, err, store.ErrSessionGone, false)
-	})
-	// It may have caught up between the two questions.
-	answers := []tripper{always(200, `[{"ID":"id"}]`), always(200, "[]", "X-Consul-Index", "3")}
-	_, err := over(t, tripper(func(r *http.Request) (*http.Response, error) {
-		answer := answers[0]
-		answers = answers[1:]
-		return answer(r)
-	})).RenewSession(t.Context(), "id", 0)
+func TestAServerMayHaveCaughtUpBetweenARenewalAndItsConfirmation(t *testing.T) {
+	renewed := func(answers ...tripper) error {
+		_, err := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+			answer := answers[0]
+			answers = answers[1:]
+			return answer(r)
+		})).RenewSession(t.Context(), "id", 0)
+		return err
+	}
+	err := renewed(always(404, "Session id 'id' not found"),
+		always(200, `[{"ID":"id"}]`, "X-Consul-Index", "3"))
+	wantKind(t, err, store.ErrUnreachable, true)
+	wantText(t, err, "replays its log")
+	err = renewed(always(200, `[{"ID":"id"}]`), always(200, "[]", "X-Consul-Index", "3"))
 	wantKind(t, err, store.ErrSessionGone, false)
 }
 

@@ -91,28 +91,6 @@ func TestAQuietWatchBringsNothingUntilSomethingChanges(t *testing.T) {
 	})
 }
 
-func TestAPrefixIsWatchedWhole(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		txn(t, s, store.Set("p/", nil, 0), store.Set("p/b", nil, 0), store.Set("p/a", nil, 0),
-			store.Set("q/x", nil, 0))
-		w := s.WatchPrefix("p/")
-		keys := func(v store.View) (list []string) {
-			for _, e := range v.Entries {
-				list = append(list, e.Key)
-			}
-			return list
-		}
-		if got := fmt.Sprint(keys(next(t, w))); got != "[p/ p/a p/b]" {
-			t.Errorf("first: %s", got)
-		}
-		must(t, s.Put(t.Context(), "q/y", nil, 0)) // a neighbour: the sentinel keeps it away
-		time.AfterFunc(time.Second, func() { s.Delete(context.Background(), "p/a") })
-		if got := fmt.Sprint(keys(next(t, w))); got != "[p/ p/b]" {
-			t.Errorf("then: %s", got)
-		}
-	})
-}
-
 func TestALongPollIsGivenUpWhenItHangs(t *testing.T) {
 	for _, key := range []string{"k", "p/"} {
 		t.Run(key, func(t *testing.T) {
