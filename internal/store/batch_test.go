@@ -78,40 +78,6 @@ func TestConditionsThatContradictEachOtherDoNotShareATransaction(t *testing.T) {
 	})
 }
 
-func TestAfterAGuardRefusalNothingMoreIsSent(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		p.before = func(n int, _ []wire) (*http.Response, error) {
-			if n == 2 {
-				must(t, over(t, p.next).Put(context.Background(), "leader", []byte("stranger"), 0))
-			}
-			return nil, nil
-		}
-		var units []store.Unit
-		for i := range perTxn * 6 {
-			units = append(units, unit("m", i))
-		}
-		out := p.writer(t, s, guard, 4).Write(t.Context(), units)
-		for i, o := range out {
-			switch n := i / perTxn; {
-			case n < 2:
-				must(t, o.Err)
-			case n == 2:
-				if r := refusal(t, o.Err, -1, "leader"); !r.Guard {
-					t.Errorf("unit %d: %v", i, o.Err)
-				}
-			default:
-				wantKind(t, o.Err, store.ErrNotSent, false)
-			}
-			if t.Failed() {
-				t.FailNow()
-			}
-		}
-		if len(p.txns) != 3 {
-			t.Errorf("%d transactions were sent", len(p.txns))
-		}
-	})
-}
-
 func TestARefusalElsewhereIsOfItsTransactionAloneAndNamesTheUnit(t *testing.T) {
 	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
 		must(t, s.Put(t.Context(), "a/m/00130", []byte("taken"), 0))
@@ -142,34 +108,35 @@ func TestARefusalElsewhereIsOfItsTransactionAloneAndNamesTheUnit(t *testing.T) {
 	})
 }
 
-func TestAfterAnUnknownOutcomeNothingMoreIsSent(t *testing.T) {
+func TestAfterAnUnknownOutcomeOrARefusedGuardNothingMoreIsSent(t *testing.T) {
+	answered := func(status int, body string) func(*testing.T, *spy) (*http.Response, error) {
+		return func(*testing.T, *spy) (*http.Response, error) {
+			return answer(nil, status, body), nil
+		}
+	}
 	for name, fault := range map[string]struct {
-		do      func() (*http.Response, error)
+		do      func(*testing.T, *spy) (*http.Response, error)
 		kind    error
 		unknown bool
 	}{
-		"cut": {func() (*http.Response, error) {
+		"cut": {func(*testing.T, *spy) (*http.Response, error) {
 			return nil, io.ErrUnexpectedEOF
 		}, store.ErrUnreachable, true},
-		"500": {func() (*http.Response, error) {
-			return answer(nil, 500, "rpc error: leadership lost"), nil
-		}, store.ErrUnreachable, true},
-		"garbage": {func() (*http.Response, error) {
-			return answer(nil, 200, "{}"), nil
-		}, store.ErrUnreachable, true},
-		"429": {func() (*http.Response, error) {
-			return answer(nil, 429, ""), nil
-		}, store.ErrUnreachable, false},
-		"session": {func() (*http.Response, error) {
-			return answer(nil, 409,
-				`{"Results":null,"Errors":[{"OpIndex":3,"What":"invalid session \"x\""}]}`), nil
-		}, store.ErrSessionGone, false},
+		"500":     {answered(500, "rpc error: leadership lost"), store.ErrUnreachable, true},
+		"garbage": {answered(200, "{}"), store.ErrUnreachable, true},
+		"429":     {answered(429, ""), store.ErrUnreachable, false},
+		"session": {answered(409, `{"Results":null,"Errors":[{"OpIndex":3,`+
+			`"What":"invalid session \"x\""}]}`), store.ErrSessionGone, false},
+		"guard": {func(t *testing.T, p *spy) (*http.Response, error) {
+			must(t, over(t, p.next).Put(context.Background(), "leader", []byte("stranger"), 0))
+			return nil, nil
+		}, store.ErrRefused, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
 				p.before = func(n int, _ []wire) (*http.Response, error) {
 					if n == 1 {
-						return fault.do()
+						return fault.do(t, p)
 					}
 					return nil, nil
 				}
@@ -184,6 +151,9 @@ func TestAfterAnUnknownOutcomeNothingMoreIsSent(t *testing.T) {
 				wantKind(t, out[2*perTxn].Err, store.ErrNotSent, false)
 				if len(p.txns) != 2 {
 					t.Errorf("%d transactions were sent", len(p.txns))
+				}
+				if name == "guard" && !refusal(t, out[perTxn].Err, -1, "leader").Guard {
+					t.Error("the refusal is not the guard's")
 				}
 			})
 		})
@@ -319,6 +289,9 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 						where[unit] = n
 					}
 				}
+			}
+			if len(where) != len(units) {
+				problem = fmt.Sprintf("%d of %d units are in transactions", len(where), len(units))
 			}
 			for lane, keys := range lanes {
 				if !slices.IsSorted(keys) {

@@ -29,29 +29,6 @@ func TestAKeyIsNotReadFromThePast(t *testing.T) {
 	})
 }
 
-func TestCallsLastThroughAnOutage(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		must(t, s.Put(t.Context(), "k", []byte("v"), 0))
-		consul.ElectionStart()
-		time.AfterFunc(20*time.Second, consul.ElectionEnd)
-		start := time.Now()
-		v, err := s.KV(counter).Get(t.Context(), "k")
-		if err != nil || string(v) != "v" {
-			t.Errorf("value %q, error %v", v, err)
-		}
-		if took := time.Since(start); took < 20*time.Second || took > 26*time.Second {
-			t.Errorf("took %v", took)
-		}
-		consul.ElectionStart()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		err = s.KV(counter).Put(ctx, "k", []byte("w"))
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrUnreachable) {
-			t.Errorf("error %v", err)
-		}
-	})
-}
-
 // arrive delivers what was held back.
 func arrive(t *testing.T, l *transport.Astray) {
 	t.Helper()
