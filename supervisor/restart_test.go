@@ -74,28 +74,6 @@ func TestEndingsAreToldApartAndAPermanentChildIsRestartedAfterEach(t *testing.T)
 	})
 }
 
-func TestPanicNilIsToldFromGoexitUnderPanicnil(t *testing.T) {
-	t.Setenv("GODEBUG", "panicnil=1")
-	synctest.Test(t, func(t *testing.T) {
-		for _, w := range []struct {
-			f    func() error
-			kind supervisor.Kind
-		}{
-			{func() error { panic(nil) }, supervisor.KindPanic},
-			{func() error { runtime.Goexit(); return nil }, supervisor.KindGoexit},
-		} {
-			var j journal
-			a := newActor(&j, "a")
-			r := start(t, supervisor.Tree{Children: []supervisor.Child{a.child()}})
-			a.now(w.f)
-			if c := r.find(t, "root/a").LastCause; c == nil || c.Kind != w.kind {
-				t.Errorf("cause %v, want %s", c, w.kind)
-			}
-			r.mustEnd(t)
-		}
-	})
-}
-
 func TestRestartTypes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -181,40 +159,6 @@ func TestStrategies(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAnotherFailureDuringAGroupRestartIsPartOfIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		a, b, c := newActor(&j, "a"), newActor(&j, "b"), newActor(&j, "c")
-		slow := supervisor.Child{Name: "slow", Run: func(ctx context.Context) error {
-			j.add("+slow")
-			<-ctx.Done()
-			time.Sleep(3 * time.Second)
-			j.add("-slow")
-			return nil
-		}}
-		r := start(t, supervisor.Tree{Strategy: supervisor.RestForOne,
-			Children: []supervisor.Child{a.child(), b.child(), c.child(), slow}})
-		if got := j.take(); len(got) != 4 {
-			t.Fatal(got)
-		}
-		b.now(boom) // slow is being stopped, c waits for its turn
-		c.now(boom) // absorbed
-		a.now(boom) // widens it
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		got := j.take()
-		want(t, got[:4], "-b", "-c", "-a", "-slow")
-		slices.Sort(got[4:])
-		want(t, got[4:], "+a", "+b", "+c", "+slow")
-		for path, n := range map[string]int{"root/a": 1, "root/b": 1, "root/c": 0} {
-			if got := r.find(t, path).Restarts; got != n {
-				t.Errorf("%s: %d restarts, want %d", path, got, n)
-			}
-		}
-		r.mustEnd(t)
-	})
 }
 
 func TestBackoffGrowsAndAHealthyRunResetsIt(t *testing.T) {

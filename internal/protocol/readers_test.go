@@ -132,20 +132,6 @@ func TestTheLockMakesALeader(t *testing.T) {
 	})
 }
 
-func TestALeaderStateThatIsMissingOrDoesNotParseSaysNothing(t *testing.T) {
-	k := keysOf(t, "svc")
-	for value, wrong := range map[string]bool{`{"brake":"60 of 60"}`: false, "{": true,
-		`{"absent":{"m":{"ack":0}}}`: true, "": true} {
-		got, err := k.ReadLeaderState(store.Entry{Value: []byte(value), CreateIndex: 1})
-		if wrong != (err != nil) || wrong && !reflect.DeepEqual(got, protocol.LeaderState{}) {
-			t.Errorf("%q: %+v, %v", value, got, err)
-		}
-	}
-	if got, err := k.ReadLeaderState(store.Entry{}); err != nil || got.Brake != "" {
-		t.Errorf("of none: %+v, %v", got, err)
-	}
-}
-
 func TestAnOrderThatDoesNotParseIsNone(t *testing.T) {
 	k := keysOf(t, "svc")
 	given := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)

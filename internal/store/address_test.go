@@ -59,29 +59,6 @@ func TestAUserAndAPasswordInTheAddressAreUsedAndNotPartOfIt(t *testing.T) {
 	}
 }
 
-// A browser adds one to an address that is copied from it.
-func TestASlashAtTheEndOfTheAddressChangesNoPath(t *testing.T) {
-	var paths []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		paths = append(paths, r.URL.Path)
-		_, _ = w.Write([]byte(`"leader"`))
-	}))
-	defer server.Close()
-	for _, end := range []string{"", "/", "//", "/consul", "/consul/"} {
-		client, err := store.NewClient(&api.Config{Address: server.URL + end})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client.Status().Leader(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := strings.Join(paths, " "), "/v1/status/leader /v1/status/leader "+
-		"/v1/status/leader /consul/v1/status/leader /consul/v1/status/leader"; got != want {
-		t.Errorf("asked for\n%s, want\n%s", got, want)
-	}
-}
-
 // The address that is kept from requests is the one that the client asks, however it was written.
 func TestTheAddressThatAClientAsksIsFoundOut(t *testing.T) {
 	at := func(consul string) string {

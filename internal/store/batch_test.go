@@ -65,52 +65,6 @@ func TestTheGuardIsFirstInEveryTransactionAndTheLimitHolds(t *testing.T) {
 	})
 }
 
-func TestLanesAreInOrderAndBesideEachOther(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		p.before = func(n int, _ []wire) (*http.Response, error) {
-			time.Sleep(time.Duration(10+n*7%5) * time.Millisecond)
-			return nil, nil
-		}
-		var units []store.Unit
-		for m := range 8 {
-			for i := range 300 {
-				units = append(units, unit(fmt.Sprint("m", m), i))
-			}
-		}
-		for _, o := range p.writer(t, s, guard, 3).Write(t.Context(), units) {
-			must(t, o.Err)
-		}
-		if p.most != 3 {
-			t.Errorf("%d transactions at once, want 3", p.most)
-		}
-		order := map[string]string{}
-		for _, ops := range p.txns {
-			for _, op := range ops[2:] {
-				lane := strings.Split(op.Key, "/")[1]
-				if order[lane] >= op.Key {
-					t.Fatalf("%s after %s", op.Key, order[lane])
-				}
-				order[lane] = op.Key
-			}
-		}
-	})
-}
-
-func TestManySmallLanesShareATransaction(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		var units []store.Unit
-		for m := range 100 {
-			units = append(units, unit(fmt.Sprintf("m%03d", m), 1))
-		}
-		for _, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
-			must(t, o.Err)
-		}
-		if len(p.txns) != 1 {
-			t.Errorf("%d transactions, want 1", len(p.txns))
-		}
-	})
-}
-
 func TestSharedConditionsAreOnceInATransactionAndBeforeAllOperations(t *testing.T) {
 	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
 		var units []store.Unit
@@ -174,23 +128,6 @@ func TestAUnitIsNeverSplit(t *testing.T) {
 			if len(ops) != 102 {
 				t.Errorf("a transaction of %d operations", len(ops))
 			}
-		}
-	})
-}
-
-func TestLargeValuesKeepTheBodyWithinItsLimit(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		var units []store.Unit
-		for i := range 10 {
-			units = append(units,
-				store.Unit{Lane: "m", Ops: []store.Op{store.Set(fmt.Sprint("v", i),
-					make([]byte, 150_000), 0)}})
-		}
-		for _, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
-			must(t, o.Err)
-		}
-		if len(p.txns) != 5 { // two of 200 KB in base64 each
-			t.Errorf("%d transactions", len(p.txns))
 		}
 	})
 }
@@ -368,17 +305,6 @@ func TestAnInvalidUnitIsLeftOutAndTheOthersGo(t *testing.T) {
 			t.Errorf("without units: %v", out)
 		}
 	})
-}
-
-func TestAPanicInTheTransportReachesTheCaller(t *testing.T) {
-	w := writerOver(t, func(*http.Request) (*http.Response, error) { panic("transport") })
-	defer func() {
-		if got := recover(); got != "transport" {
-			t.Errorf("recovered %v", got)
-		}
-	}()
-	w.Write(t.Context(), []store.Unit{unit("m", 1)})
-	t.Error("returned")
 }
 
 // Whatever the units are, each of them is applied whole, once, in the order

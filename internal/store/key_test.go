@@ -1,13 +1,11 @@
 package store_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 func TestAPrefixThatDoesNotEndInASlashIsRefused(t *testing.T) {
@@ -65,24 +63,6 @@ func TestASingleKeyThatDoesNotPrintIsReadAndDeleted(t *testing.T) {
 			must(t, kv.Delete(ctx, key))
 			_, err = kv.Get(ctx, key)
 			wantKind(t, err, store.ErrNotFound, false)
-		}
-	})
-}
-
-// An older Consul knows fewer characters, and refuses those as well.
-func TestAKeyThatIsNotAllASCIIIsReadWhateverConsulKnows(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
-		foreign := func(r *http.Request) bool {
-			return strings.ContainsFunc(r.URL.Path, func(c rune) bool { return c > 127 })
-		}
-		s := over(t, transport.When(consul.RoundTripper(), foreign,
-			transport.Always(http.StatusBadRequest, "")))
-		for _, key := range []string{"größe", "日本", "plain"} {
-			must(t, s.Put(t.Context(), key, []byte("v"), 0))
-			e, found, _, err := s.Get(t.Context(), key, store.Default)
-			if err != nil || !found || string(e.Value) != "v" {
-				t.Errorf("%q: %+v, found %v, %v", key, e, found, err)
-			}
 		}
 	})
 }

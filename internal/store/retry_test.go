@@ -33,20 +33,6 @@ func TestTheLadderNeverStopsAndStartsAnewAfterReset(t *testing.T) {
 	}
 }
 
-func TestTheLadderVariesByAFifth(t *testing.T) {
-	seen := map[time.Duration]bool{}
-	for range 200 {
-		d := store.NewLadder().NextBackOff()
-		if d < 40*time.Millisecond || d > 60*time.Millisecond {
-			t.Fatalf("first wait %v", d)
-		}
-		seen[d] = true
-	}
-	if len(seen) < 2 {
-		t.Error("no variation")
-	}
-}
-
 // reporting returns a store with a log, and what it has logged.
 func reporting(t *testing.T, rt http.RoundTripper) (*store.Store, *lines) {
 	log := &lines{}
@@ -191,23 +177,6 @@ func TestACallerThatVanishedDoesNotKeepTheOutageOpen(t *testing.T) {
 		if got := log.take(); len(got) != 1 ||
 			!strings.Contains(got[0], "msg=reconnected-to-consul") {
 			t.Errorf("log:\n%s", strings.Join(got, "\n"))
-		}
-	})
-}
-
-func TestTheAddressIsThatOfTheFailedRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, way := range map[string]tripper{"breaks off": func(*http.Request) (*http.Response,
-			error) {
-			return nil, io.EOF
-		}, "has no answer": hang} {
-			s, log := reporting(t, way)
-			_, _, _, err := s.Get(t.Context(), "k", store.Default)
-			s.Failed("get", err, time.Second)
-			if got := log.take(); len(got) != 1 || !strings.Contains(got[0],
-				"addr=consul.test:8500") {
-				t.Errorf("one that %s, log:\n%s", name, strings.Join(got, "\n"))
-			}
 		}
 	})
 }
