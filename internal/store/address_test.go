@@ -34,22 +34,23 @@ func TestAUserAndAPasswordInTheAddressAreUsedAndNotPartOfIt(t *testing.T) {
 		}
 	}
 
-	var user, password string
+	var user, password, path string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ = r.BasicAuth()
+		path = r.URL.Path
 		_, _ = w.Write([]byte(`"leader"`))
 	}))
 	defer server.Close()
 	client, err := store.NewClient(&api.Config{Address: strings.Replace(server.URL, "://",
-		"://me:s%40cret@", 1)})
+		"://me:s%40cret@", 1) + "/consul/"}) // a browser adds the last slash
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.Status().Leader(); err != nil {
 		t.Fatal(err)
 	}
-	if user != "me" || password != "s@cret" {
-		t.Errorf("asked as %q with %q", user, password)
+	if user != "me" || password != "s@cret" || path != "/consul/v1/status/leader" {
+		t.Errorf("asked for %s as %q with %q", path, user, password)
 	}
 }
 
