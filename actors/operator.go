@@ -66,7 +66,7 @@ func NewOperator(client *api.Client, service string) (*Operator, error) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	s, err := protocol.New(service, store.Config{Client: client, Logger: log,
-		CallTimeout: operatorTimeout, Contained: true})
+		CallTimeout: operatorTimeout})
 	if err != nil {
 		return nil, err
 	}

@@ -67,20 +67,6 @@ func BenchmarkStartAndStop(b *testing.B) {
 	}
 }
 
-func BenchmarkReport(b *testing.B) {
-	for _, n := range []int{10, 10_000} {
-		b.Run(fmt.Sprintf("children=%d", n), func(b *testing.B) {
-			s, _ := benchGroup(b, n)
-			b.ReportAllocs()
-			for b.Loop() {
-				if r := s.Report(); len(r.Children) != n+1 {
-					b.Fatal(len(r.Children))
-				}
-			}
-		})
-	}
-}
-
 // Naming a stuck child takes a profile of all goroutines.
 func BenchmarkNameStuck(b *testing.B) {
 	for _, n := range []int{10, 10_000} {

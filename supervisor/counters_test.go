@@ -1,7 +1,6 @@
 package supervisor_test
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"testing"
@@ -83,37 +82,5 @@ func TestCountersCountAndNeverFall(t *testing.T) {
 			supervisor.Counts{Restarts: 4, Panics: 2, Escalations: 2, Abandoned: 1},
 			now,
 		)
-	})
-}
-
-func TestTheCountsOfADynamicChildThatIsGoneAreItsSupervisors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		a := newActor(&j, "a")
-		r := start(
-			t,
-			supervisor.Tree{
-				Children: []supervisor.Child{
-					{Name: "manager", Run: func(ctx context.Context) error {
-						tree := supervisor.Tree{Children: []supervisor.Child{a.child()}}
-						if _, err := supervisor.Of(ctx).
-							Start(supervisor.Child{Name: "job", Tree: &tree}); err != nil {
-							return err
-						}
-						<-ctx.Done()
-						return nil
-					}},
-				},
-			},
-		)
-		a.now(ouch)
-		if n := len(r.Counters().Children); n != 1 {
-			t.Errorf("%d children have counts", n)
-		}
-		r.mustEnd(t)
-		if c := r.Counters(); c.Total != (supervisor.Counts{Restarts: 1, Panics: 1}) ||
-			len(c.Children) != 0 || len(c.Removed) != 1 || c.Removed["root"] != c.Total {
-			t.Errorf("%+v", c)
-		}
 	})
 }

@@ -83,20 +83,6 @@ func TestANegativeMaxRestartsNeverEscalatesAndKeepsABoundedHistory(t *testing.T)
 	})
 }
 
-func TestAGroupThatRestartsTogetherCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		a, b := newActor(&j, "a"), newActor(&j, "b")
-		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll, MaxRestarts: 2,
-			Children: []supervisor.Child{a.child(), b.child()}})
-		for range 2 {
-			a.now(boom)
-			time.Sleep(2 * time.Second)
-		}
-		r.mustEnd(t)
-	})
-}
-
 // three levels: the root restarts the office, which restarts the desk, which
 // restarts the clerk, each once.
 func threeLevels(clerk func(context.Context) error) supervisor.Tree {
@@ -237,30 +223,6 @@ func TestAnEscalationWhileStoppingIsNoFailure(t *testing.T) {
 	})
 }
 
-func TestAChildThatEscalatesBeforeItsTurnToStopIsHeard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		early := newActor(&j, "early")
-		slow := supervisor.Child{Name: "slow", Run: func(ctx context.Context) error {
-			<-ctx.Done()
-			time.Sleep(2 * time.Second)
-			return nil
-		}}
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office",
-			Tree: &supervisor.Tree{
-				Children: []supervisor.Child{early.child(), slow},
-			}}}})
-		r.stop()
-		time.Sleep(time.Second)
-		early.now(func() error { return supervisor.Escalate(errBoom) })
-		var esc *supervisor.EscalationError
-		if err := <-r.done; !errors.As(err, &esc) || !errors.Is(err, errBoom) ||
-			time.Since(time.Unix(946684800, 0)) != 2*time.Second {
-			t.Errorf("Run returned %v at %v", err, time.Now())
-		}
-	})
-}
-
 func TestABackoffPolicyThatGivesUpEscalates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -273,49 +235,5 @@ func TestABackoffPolicyThatGivesUpEscalates(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 		want(t, j.take(), "+a", "-a")
-	})
-}
-
-// The turn of the child to stop has not come, so its Escalate goes before the other reason: its
-// tree is not restarted.
-func TestAnEscalateIsHeardWhileItsSupervisorGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		asks, fails := newActor(&j, "asks"), newActor(&j, "fails")
-		once := fails.child()
-		once.Backoff = func() supervisor.Backoff { return &backoff.StopBackOff{} }
-		slow := supervisor.Child{Name: "slow", Run: func(ctx context.Context) error {
-			<-ctx.Done()
-			time.Sleep(3 * time.Second)
-			return nil
-		}}
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "tree",
-			Tree: &supervisor.Tree{Children: []supervisor.Child{asks.child(), once, slow}}}}})
-		defer r.stop()
-		j.take()
-		fails.now(func() error { return errors.New("too often") })
-		asks.now(func() error { return supervisor.Escalate(errBoom) })
-		if err := <-r.done; !errors.Is(err, errBoom) {
-			t.Errorf("Run returned %+v", err)
-		}
-		want(t, j.take(), "-fails", "-asks")
-	})
-}
-
-// The reason is said once, however many levels pass it on.
-func TestWhatAChildAskedForIsSaidOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "member",
-			Tree: &supervisor.Tree{Children: []supervisor.Child{{Name: "keeper",
-				Run: func(context.Context) error {
-					return supervisor.Escalate(errors.New("the id is taken"))
-				}}}}}}})
-		defer r.stop()
-		text := (<-r.done).Error()
-		if strings.Count(text, "gave up") != 1 || strings.Count(text, "asked") != 1 ||
-			!strings.Contains(text, "gave up: a child asked for it: ") ||
-			!strings.Contains(text, "/keeper (incarnation 1): error: the id is taken") {
-			t.Error(text)
-		}
 	})
 }

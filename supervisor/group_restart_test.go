@@ -66,23 +66,3 @@ func TestDynamicChildrenTakePartInAGroupRestartAndNotInTheirTreesNextIncarnation
 		r.stop()
 	})
 }
-
-func TestTemporaryDynamicChildrenAreGoneAfterAGroupRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		a, x := newActor(&j, "a"), newActor(&j, "x")
-		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.OneForAll,
-			Children: []supervisor.Child{a.child()}})
-		child := x.child()
-		child.Restart = supervisor.Temporary
-		h := mustStart(t, g, child)
-		a.now(boom)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		want(t, j.take(), "+a", "+x", "-a", "-x", "+a")
-		if !isDone(h) {
-			t.Error("Done is not closed")
-		}
-		r.mustEnd(t)
-	})
-}

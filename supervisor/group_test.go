@@ -111,31 +111,6 @@ func TestADynamicChildThatEndsForGoodIsForgotten(t *testing.T) {
 	}
 }
 
-func TestAFailingDynamicChildDoesNotMakeTheStartSkipAClosedGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		x := newActor(&j, "x")
-		open := make(chan struct{})
-		gate := supervisor.Child{Name: "gate", Gate: true, Run: func(ctx context.Context) error {
-			<-open
-			supervisor.Ready(ctx)
-			<-ctx.Done()
-			return nil
-		}}
-		r, g := startGroup(t, supervisor.Tree{Strategy: supervisor.RestForOne,
-			Children: []supervisor.Child{gate, newActor(&j, "after").child()}})
-		mustStart(t, g, x.child())
-		x.now(boom)
-		time.Sleep(2 * time.Second)
-		close(open)
-		synctest.Wait()
-		got := j.take()
-		slices.Sort(got[2:])
-		want(t, got, "+x", "-x", "+after", "+x")
-		r.mustEnd(t)
-	})
-}
-
 func TestDoneIsClosedWhenAnAbandonedChildEndsAfterItsSupervisor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
@@ -235,44 +210,6 @@ func TestNamesAreInOrder(t *testing.T) {
 		want(t, g.Names(), "lobby", "b", "a")
 		r.mustEnd(t)
 		want(t, g.Names())
-	})
-}
-
-func TestTenThousandDynamicChildren(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 10_000
-		r, g := startGroup(t, supervisor.Tree{MaxRestarts: -1})
-		sum := 0
-		for i := range n {
-			failed := false
-			_, err := g.Start(supervisor.Child{Name: fmt.Sprint("w", i),
-				Backoff: every(time.Second), Run: func(ctx context.Context) error {
-					if !failed { // each is restarted once
-						failed = true
-						return errBoom
-					}
-					<-ctx.Done()
-					sum++ // they stop one at a time
-					return nil
-				}})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(2 * time.Second)
-		rep := r.Report()
-		if len(rep.Children) != n+1 {
-			t.Errorf("%d children", len(rep.Children))
-		}
-		for _, c := range rep.Children[1:] {
-			if c.State != supervisor.StateRunning || c.Incarnation != 2 {
-				t.Fatalf("%+v", c)
-			}
-		}
-		r.mustEnd(t)
-		if sum != n {
-			t.Errorf("%d have stopped", sum)
-		}
 	})
 }
 

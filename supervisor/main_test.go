@@ -128,3 +128,15 @@ func want(t *testing.T, got []string, want ...string) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
+
+// ended tells whether Run has returned, and fails the test if it has.
+func (r *running) ended(t *testing.T) bool {
+	t.Helper()
+	select {
+	case err := <-r.done:
+		t.Errorf("the tree has ended: %v", err)
+		return true
+	default:
+		return false
+	}
+}

@@ -274,24 +274,3 @@ func TestAChildIsToldWhyItIsStopped(t *testing.T) {
 			"-a")
 	})
 }
-
-func TestAGateWhoseChildIsStoppedWithItsGroupBeforeItWasReadyEscalates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		once := supervisor.Child{Name: "once", Gate: true, Restart: supervisor.Temporary,
-			Run: func(ctx context.Context) error { <-ctx.Done(); return nil }}
-		a := newActor(&j, "a")
-		r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll,
-			Children: []supervisor.Child{a.child(), once, newActor(&j, "web").child()}})
-		a.now(boom)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		want(t, j.take(), "+a", "-a", "+a", "-a")
-		r.stop()
-		err := <-r.done
-		var esc *supervisor.EscalationError
-		if !errors.As(err, &esc) || !errors.Is(err, errBoom) {
-			t.Errorf("Run returned %v, want an escalation with its cause", err)
-		}
-	})
-}

@@ -140,28 +140,6 @@ func TestEventsTellTheStory(t *testing.T) {
 	})
 }
 
-func TestTheSecondReadyOfAnIncarnationDoesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		again := make(chan struct{})
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "a", Gate: true,
-			Run: func(ctx context.Context) error {
-				supervisor.Ready(ctx)
-				<-again
-				supervisor.Ready(ctx)
-				<-ctx.Done()
-				return nil
-			}}}})
-		sub := r.Subscribe(10)
-		defer sub.Close()
-		close(again)
-		synctest.Wait()
-		if events := sub.Pending(); len(events) != 0 {
-			t.Errorf("events %v", events)
-		}
-		r.mustEnd(t)
-	})
-}
-
 func TestASlowReaderLosesTheOldestAndIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -197,32 +175,6 @@ func TestASlowReaderLosesTheOldestAndIsTold(t *testing.T) {
 			}
 		}
 		sub.Close()
-		sub.Close()
-	})
-}
-
-func TestAllEndsWithItsContextAndWakesForEachEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{newActor(&j, "a").child()}})
-		sub := r.Subscribe(10)
-		ctx, cancel := context.WithCancel(t.Context())
-		var got []supervisor.EventType
-		read := make(chan struct{})
-		go func() {
-			defer close(read)
-			for e := range sub.All(ctx) {
-				got = append(got, e.Type)
-			}
-		}()
-		synctest.Wait()
-		r.mustEnd(t)
-		synctest.Wait()
-		if len(got) != 4 {
-			t.Errorf("got %v", got)
-		}
-		cancel()
-		<-read
 		sub.Close()
 	})
 }

@@ -74,28 +74,6 @@ func TestEndingsAreToldApartAndAPermanentChildIsRestartedAfterEach(t *testing.T)
 	})
 }
 
-func TestPanicNilIsToldFromGoexitUnderPanicnil(t *testing.T) {
-	t.Setenv("GODEBUG", "panicnil=1")
-	synctest.Test(t, func(t *testing.T) {
-		for _, w := range []struct {
-			f    func() error
-			kind supervisor.Kind
-		}{
-			{func() error { panic(nil) }, supervisor.KindPanic},
-			{func() error { runtime.Goexit(); return nil }, supervisor.KindGoexit},
-		} {
-			var j journal
-			a := newActor(&j, "a")
-			r := start(t, supervisor.Tree{Children: []supervisor.Child{a.child()}})
-			a.now(w.f)
-			if c := r.find(t, "root/a").LastCause; c == nil || c.Kind != w.kind {
-				t.Errorf("cause %v, want %s", c, w.kind)
-			}
-			r.mustEnd(t)
-		}
-	})
-}
-
 func TestRestartTypes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -183,40 +161,6 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-func TestAnotherFailureDuringAGroupRestartIsPartOfIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		a, b, c := newActor(&j, "a"), newActor(&j, "b"), newActor(&j, "c")
-		slow := supervisor.Child{Name: "slow", Run: func(ctx context.Context) error {
-			j.add("+slow")
-			<-ctx.Done()
-			time.Sleep(3 * time.Second)
-			j.add("-slow")
-			return nil
-		}}
-		r := start(t, supervisor.Tree{Strategy: supervisor.RestForOne,
-			Children: []supervisor.Child{a.child(), b.child(), c.child(), slow}})
-		if got := j.take(); len(got) != 4 {
-			t.Fatal(got)
-		}
-		b.now(boom) // slow is being stopped, c waits for its turn
-		c.now(boom) // absorbed
-		a.now(boom) // widens it
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		got := j.take()
-		want(t, got[:4], "-b", "-c", "-a", "-slow")
-		slices.Sort(got[4:])
-		want(t, got[4:], "+a", "+b", "+c", "+slow")
-		for path, n := range map[string]int{"root/a": 1, "root/b": 1, "root/c": 0} {
-			if got := r.find(t, path).Restarts; got != n {
-				t.Errorf("%s: %d restarts, want %d", path, got, n)
-			}
-		}
-		r.mustEnd(t)
-	})
-}
-
 func TestBackoffGrowsAndAHealthyRunResetsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -262,60 +206,4 @@ func TestTheDefaultBackoffNeverGivesUp(t *testing.T) {
 			t.Errorf("%d restarts in a day", n)
 		}
 	})
-}
-
-func TestStopDuringBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		a := newActor(&j, "a")
-		slow := supervisor.Child{Name: "slow", StopTimeout: time.Minute,
-			Run: func(ctx context.Context) error {
-				<-ctx.Done()
-				time.Sleep(30 * time.Second) // a's restart falls due meanwhile
-				return nil
-			}}
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{a.child(), slow}})
-		a.now(boom)
-		r.mustEnd(t)
-		want(t, j.take(), "+a", "-a")
-		if s := r.find(t, "root/a").State; s != supervisor.StateStopped {
-			t.Errorf("state %s, want stopped", s)
-		}
-	})
-}
-
-func TestStopDuringAGroupRestart(t *testing.T) {
-	for _, after := range []time.Duration{0, 500 * time.Millisecond, 2500 * time.Millisecond,
-		3500 * time.Millisecond} {
-		t.Run(after.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var j journal
-				a := newActor(&j, "a")
-				slow := supervisor.Child{Name: "slow", Gate: true,
-					Run: func(ctx context.Context) error {
-						j.add("+slow")
-						defer j.add("-slow")
-						time.Sleep(2 * time.Second)
-						supervisor.Ready(ctx)
-						<-ctx.Done()
-						time.Sleep(2 * time.Second)
-						return nil
-					}}
-				r := start(t, supervisor.Tree{Strategy: supervisor.OneForAll,
-					Children: []supervisor.Child{a.child(), slow, newActor(&j, "z").child()}})
-				time.Sleep(time.Minute)
-				a.now(boom)
-				time.Sleep(after)
-				r.mustEnd(t)
-				got := j.take()
-				count := map[byte]int{}
-				for _, l := range got {
-					count[l[0]]++
-				}
-				if count['+'] != count['-'] {
-					t.Errorf("started and ended: %q", got)
-				}
-			})
-		})
-	}
 }

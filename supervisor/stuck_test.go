@@ -207,61 +207,6 @@ func TestATreeThatLeftAChildBehindIsNotRestarted(t *testing.T) {
 	})
 }
 
-func TestATreeIsRestartedWhenTheChildItLeftBehindEndedInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var j journal
-		letGo := make(chan struct{})
-		a := newActor(&j, "a")
-		r := start(t, supervisor.Tree{Children: []supervisor.Child{{Name: "office",
-			Backoff: every(time.Minute), Tree: &supervisor.Tree{
-				MaxRestarts: 1, Children: []supervisor.Child{a.child(),
-					{Name: "b", StopTimeout: time.Second, Run: func(ctx context.Context) error {
-						<-letGo
-						<-ctx.Done()
-						return nil
-					}}},
-			}}}})
-		a.now(boom)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		a.now(boom)
-		time.Sleep(30 * time.Second)
-		if s := r.find(t, "root/office").State; s != supervisor.StateBackoff {
-			t.Errorf("state %s, want backoff", s)
-		}
-		close(letGo)
-		time.Sleep(31 * time.Second)
-		synctest.Wait()
-		want(t, j.take(), "+a", "-a", "+a", "-a", "+a")
-		r.mustEnd(t)
-	})
-}
-
-func TestAStopDeadlineAtTheInstantOfARefusedRestartIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		letGo := make(chan struct{})
-		a := newActor(new(journal), "a")
-		r, g := startGroup(t, supervisor.Tree{Children: []supervisor.Child{hanging("x", letGo),
-			{Name: "office", Backoff: every(time.Second), Tree: &supervisor.Tree{
-				Children: []supervisor.Child{a.child(), hanging("left", letGo)},
-			}}}})
-		x, _ := g.Child("x")
-		defer r.stop()
-		for range supervisor.DefaultMaxRestarts + 1 {
-			a.now(boom)
-			time.Sleep(time.Second)
-			synctest.Wait()
-		}
-		// A second ago the office gave up. It will abandon left in one second and be
-		// due again in two, and is refused: that is when the time of x ends.
-		x.Stop()
-		if s := stuckOf(t, <-r.done); len(s.Children) != 2 {
-			t.Errorf("%v", s)
-		}
-		close(letGo)
-	})
-}
-
 func TestATreesOwnDeadlineEndsItWithThoseWhoHangNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -284,26 +229,6 @@ func TestATreesOwnDeadlineEndsItWithThoseWhoHangNamed(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 		want(t, j.take(), "+willing", "-willing")
-		close(letGo)
-	})
-}
-
-func TestManyThatHangAreAllNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		letGo := make(chan struct{})
-		tree := supervisor.Tree{StopTogether: true}
-		for _, n := range []string{"a", "b", "c"} {
-			tree.Children = append(tree.Children, hanging(n, letGo))
-		}
-		s := stuckOf(t, start(t, tree).end())
-		if len(s.Children) != 3 {
-			t.Errorf("%d named, want 3", len(s.Children))
-		}
-		for _, c := range s.Children {
-			if strings.Count(c.Stack, "supervisor_test.hang+") != 1 {
-				t.Errorf("%s has the stack:\n%s", c.Path, c.Stack)
-			}
-		}
 		close(letGo)
 	})
 }

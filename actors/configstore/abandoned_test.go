@@ -3,12 +3,8 @@ package configstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"testing"
 	"time"
-
-	"github.com/coordd/coordd/actors/configstore"
 )
 
 func TestAPutIsNoConflictWithAnEarlierOneWhoseCallerLeftBeforeItWasSent(t *testing.T) {
@@ -42,33 +38,4 @@ func TestAPutIsNoConflictWithAnEarlierOneWhoseCallerLeftBeforeItWasSent(t *testi
 			})
 		})
 	}
-}
-
-func TestALoggedPutIsNoConflictBehindOneThatTheLogDidNotTake(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		full := false
-		s := r.start(configstore.WithSync(func(f *os.File) error {
-			if full {
-				return errors.New("the disk is full")
-			}
-			return f.Sync()
-		}), func(c *configstore.Config) { c.LogDir = t.TempDir() }).ready()
-		s.put("k", "1")
-		s.net.Cut(errors.New("cut off"))
-		for i, full1 := range []bool{false, true, false} {
-			full = full1
-			_, err := s.Put(r.ctx(time.Second), "k", fmt.Append(nil, "w", i))
-			want := configstore.ErrPending
-			if full {
-				want = configstore.ErrLog
-			}
-			if !errors.Is(err, want) {
-				t.Errorf("write %d: %v", i, err)
-			}
-		}
-		s.net.Cut(nil)
-		r.await("nothing waits", time.Minute, func() bool { return s.Queue().Get().Waiting == 0 })
-		r.expect("refused", s.Queue().Get().Refused, 0)
-		r.expect("k", r.raw("config_data/k"), "w2")
-	})
 }

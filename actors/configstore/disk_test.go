@@ -136,31 +136,6 @@ func TestADiskThatIsWellAgainTakesWritesAgain(t *testing.T) {
 	})
 }
 
-func TestALogIsTheSameWhenItsProcessHasChangedToAnotherDirectory(t *testing.T) {
-	began, later := t.TempDir(), t.TempDir()
-	t.Chdir(began)
-	run(t, func(t *testing.T, r *rig) {
-		s := r.start(logged("log.d")).ready()
-		s.put("k", "1")
-		must(t, os.Chdir(later))
-		s.net.Cut(errors.New("cut off"))
-		if _, err := s.Put(r.ctx(time.Second), "k", []byte("2")); !errors.Is(err,
-			configstore.ErrPending) {
-			t.Error(err)
-		}
-		s.kill()
-		r.stranger("config_data/k", "theirs")
-		next := r.start(logged(filepath.Join(began, "log.d"))).ready()
-		r.await("it is through", time.Minute, func() bool {
-			q := next.Queue().Get()
-			return q.Ready && q.Waiting == 0 && q.Refused == 1
-		})
-		if made, err := os.ReadDir(later); err != nil || len(made) > 0 {
-			t.Errorf("in the other directory there is %v: %v", made, err)
-		}
-	})
-}
-
 // A refused write waits in the log, and those behind it wait with it, until the disk takes it.
 func TestARefusedWriteIsKeptInTheLogUntilItIsInTheFile(t *testing.T) {
 	dir := t.TempDir()

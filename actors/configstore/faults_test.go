@@ -126,20 +126,6 @@ func TestNobodyWaitsForAStoreThatHasStopped(t *testing.T) {
 	})
 }
 
-func TestAWriteThatSomebodyDeletedBeforeItsReplyWasFoundOutHasItsIndex(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		s := r.start().ready()
-		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
-			defer r.strangerDeletes("config_data/k")
-			return s.net.Lose(req)
-		})
-		if index := s.put("k", "v"); index == 0 {
-			t.Error("the index of what was written is 0, which means a key that does not exist")
-		}
-		r.expect("k", s.get("k"), "-")
-	})
-}
-
 func TestReadYourWritesHoldsWhenConsulCameBackEmpty(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
@@ -190,24 +176,6 @@ func TestADeletedRootIsMadeAgainAndAnEmptyPrefixIsNotReadForEveryNeighbour(t *te
 	})
 }
 
-func TestASlowLinkIsReadToTheEnd(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		s := r.prepare()
-		slowly(s.net, 9*time.Second, isRead)
-		s.run()
-		s.ready()
-		for i := range 5 {
-			value := fmt.Sprint(i)
-			r.stranger("config_data/k", value)
-			r.await("the cache shows "+value, time.Minute, func() bool {
-				e, _ := s.Data().Get().Get("k")
-				return string(e.Value) == value
-			})
-		}
-		r.await("and is believed", time.Minute, s.Fresh)
-	})
-}
-
 func TestACacheIsNotBelievedBeforeItShowsWhatWasRead(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		var s *host
@@ -240,37 +208,6 @@ func TestAWatchOfAKeyThatCannotBeSaysSo(t *testing.T) {
 				t.Errorf("%q: %v", key, err)
 			}
 		}
-	})
-}
-
-func TestAFunctionThatPanicsInAnUpdateHoldsNobodyUp(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		s := r.start().ready()
-		s.put("k", "1")
-		func() {
-			defer func() { r.expect("it panics in its caller", recover(), "boom") }()
-			_, _ = s.Update(t.Context(), "k", func(configstore.Entry, bool) ([]byte, error) {
-				panic("boom")
-			})
-		}()
-		var wg sync.WaitGroup
-		wg.Go(func() { // a slow one begins again when others were faster
-			calls := 0
-			e, err := s.Update(t.Context(), "k", func(old configstore.Entry, _ bool) ([]byte,
-				error) {
-				if calls++; calls == 1 {
-					time.Sleep(time.Minute)
-				}
-				return append(old.Value, '+'), nil
-			})
-			if err != nil || calls != 2 || string(e.Value) != "2+" {
-				t.Errorf("%s after %d calls, %v", e.Value, calls, err)
-			}
-		})
-		time.Sleep(time.Second)
-		s.put("k", "2")
-		wg.Wait()
-		r.expect("k", r.raw("config_data/k"), "2+")
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -107,73 +106,4 @@ func TestAPutThatNeedNotWaitReplacesWhatTheCacheHasNotSeen(t *testing.T) {
 			r.expect("k", r.raw("config_data/k"), "-")
 		}
 	})
-}
-
-// The cache does not show what others have made, so the first try is for a key that must not exist.
-// Then the write replaces what is there, has to wait, and is refused. A copy of the first try
-// arrives when the key has been deleted.
-func TestAPutThatIsRefusedOverWhatItFoundIsNotAppliedByACopyOfItsFirstTry(t *testing.T) {
-	for what, c := range map[string]struct {
-		log, leaves bool
-		behind      bool // an earlier write of its key, which is refused
-		then        func(r *rig)
-	}{
-		"another came first": {then: func(r *rig) { r.stranger("config_data/k", "theirs again") }},
-		"its caller has left": {log: true, leaves: true, then: func(r *rig) {
-			r.stranger("config_data/k", "theirs again")
-		}},
-		"the write before it was refused": {behind: true, then: func(*rig) {}},
-	} {
-		t.Run(what, func(t *testing.T) {
-			dir := t.TempDir()
-			run(t, func(t *testing.T, r *rig) {
-				s := r.start(func(settings *configstore.Config) {
-					if c.log {
-						settings.LogDir = dir
-					}
-				}).ready()
-				s.put("other", "1")
-				ctx, leave := context.WithTimeout(t.Context(), time.Minute)
-				defer leave()
-				first := 1
-				if c.behind {
-					first = 4 // after it, a look, and what makes copies of it void
-					s.net.Next(1, func(req *http.Request) (*http.Response, error) {
-						time.Sleep(time.Second) // the Put below is taken in
-						r.stranger("config_data/k", "theirs")
-						return s.net.To().RoundTrip(req)
-					})
-				}
-				s.net.Next(first, func(req *http.Request) (*http.Response, error) {
-					r.stranger("config_data/k", "theirs, later")
-					return s.net.Twice(8 * time.Second)(req)
-				})
-				s.net.Next(first+2, func(req *http.Request) (*http.Response, error) { // after a look
-					c.then(r)
-					if c.leaves {
-						leave()
-						time.Sleep(time.Millisecond)
-						return s.net.To().RoundTrip(req)
-					}
-					return unsent(req)
-				})
-				var wg sync.WaitGroup
-				defer wg.Wait()
-				if c.behind {
-					wg.Go(func() { r.expect("the write before it", s.takes("k"), "refused") })
-					time.Sleep(time.Millisecond)
-				}
-				if _, err := s.Put(ctx, "k", []byte("late")); c.leaves != errors.Is(err,
-					configstore.ErrPending) || !c.leaves && !errors.Is(err, configstore.ErrConflict) {
-					t.Error(err)
-				}
-				time.Sleep(time.Second)
-				r.strangerDeletes("config_data/k")
-				time.Sleep(time.Minute)
-				r.expect("k", r.raw("config_data/k"), "-")
-				r.expect("writes of what was refused", r.times("k=late"), 0)
-				s.put("k", "next")
-			})
-		})
-	}
 }

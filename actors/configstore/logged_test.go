@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -110,11 +108,7 @@ func TestAWriteThatWasAppliedWhenItsProcessDiedIsNotAppliedAgain(t *testing.T) {
 	})
 }
 
-var (
-	// no connection comes about: the request cannot have arrived
-	unsent = transport.Fail(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
-	denied = transport.Always(http.StatusForbidden, "Permission denied")
-)
+var denied = transport.Always(http.StatusForbidden, "Permission denied")
 
 func TestALogIsOneProcessesAndOneServices(t *testing.T) {
 	dir := t.TempDir()

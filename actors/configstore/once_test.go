@@ -10,18 +10,6 @@ import (
 	"github.com/coordd/coordd/actors/configstore"
 )
 
-// takes tells what became of an attempt to take a lock: a key that must not exist.
-func (h *host) takes(key string) string {
-	switch _, err := h.CompareAndSet(h.rig.ctx(time.Minute), key, []byte("held"), 0); {
-	case err == nil:
-		return "taken"
-	case errors.Is(err, configstore.ErrConflict):
-		return "refused"
-	default:
-		return err.Error()
-	}
-}
-
 func TestARefusedWriteStaysRefusedWhenACopyOfItArrivesLate(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()

@@ -313,27 +313,6 @@ func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	})
 }
 
-func TestAConsulThatWasRestoredIsReadAnew(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		s := r.start().ready()
-		s.put("k", "1")
-		snapshot := r.consul.Snapshot()
-		s.put("k", "2")
-		s.put("new", "1")
-		time.Sleep(time.Second)
-		must(t, r.consul.Restore(snapshot))
-		r.await("it shows what Consul has", 30*time.Second, func() bool {
-			return s.get("k") == "1" && s.get("new") == "-"
-		})
-		s.put("k", "3")
-		r.expect("k", r.raw("config_data/k"), "3")
-		r.consul.Reset()
-		r.await("empty", 30*time.Second, func() bool { return s.get("k") == "-" })
-		s.put("k", "4")
-		r.expect("k", s.get("k")+r.raw("config_data/k"), "44")
-	})
-}
-
 func TestADeniedTokenIsSaidAtOnceAndReadsGoOn(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		r.stranger("config_data/k", "v")

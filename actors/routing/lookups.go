@@ -72,11 +72,7 @@ func (l *lookups) read(ctx context.Context, item string) (exists bool, err error
 		return false, fmt.Errorf("too many items that nobody has are asked for: %w", err)
 	}
 	sent := time.Now()
-	// a panic here would end the process: singleflight sees to that
-	err = l.store.Contain(item, func() (err error) {
-		_, exists, _, err = l.store.Get(ctx, l.store.Keys().WorkItem(item), store.Consistent)
-		return err
-	})
+	_, exists, _, err = l.store.Get(ctx, l.store.Keys().WorkItem(item), store.Consistent)
 	if err != nil {
 		return false, err
 	}

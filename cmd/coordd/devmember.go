@@ -53,7 +53,7 @@ type devMember struct {
 
 	mu      sync.Mutex
 	process *os.Process // nil: none runs
-	killed  bool        // by a button
+	ended   string      // "killed" by a button, or "ended" by itself
 	frozen  bool
 }
 
@@ -103,7 +103,7 @@ func (m *devMember) live(ctx context.Context) error {
 func (m *devMember) begun(p *os.Process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.process, m.killed, m.frozen = p, false, false
+	m.process, m.ended, m.frozen = p, "", false
 	select {
 	case <-m.again: // it was asked for twice
 	default:
@@ -117,7 +117,7 @@ func (m *devMember) over(p *os.Process) bool {
 	if m.process != p {
 		return false
 	}
-	m.process, m.frozen = nil, false
+	m.process, m.ended, m.frozen = nil, "ended", false
 	return true
 }
 
@@ -133,7 +133,7 @@ func (m *devMember) kill() error {
 	if err := m.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	m.process, m.killed, m.frozen = nil, true, false
+	m.process, m.ended, m.frozen = nil, "killed", false
 	return nil
 }
 
@@ -170,13 +170,16 @@ func (m *devMember) start() error {
 }
 
 // devState is what was done to a member.
-type devState struct{ up, killed, frozen, cut, drained bool }
+type devState struct {
+	up, frozen, cut, drained bool
+	ended                    string
+}
 
 // words say it; empty: nothing.
 func (s devState) words() string {
 	var all []string
-	if s.killed {
-		all = append(all, "killed")
+	if s.ended != "" {
+		all = append(all, s.ended)
 	}
 	if s.frozen {
 		all = append(all, "frozen")
@@ -190,7 +193,7 @@ func (s devState) words() string {
 func (m *devMember) state() devState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return devState{up: m.process != nil, killed: m.killed, frozen: m.frozen, cut: m.way.isCut()}
+	return devState{up: m.process != nil, ended: m.ended, frozen: m.frozen, cut: m.way.isCut()}
 }
 
 func (m *devMember) child() supervisor.Child {

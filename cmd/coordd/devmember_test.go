@@ -73,7 +73,7 @@ func TestDevOffersWhatCanBeDoneNow(t *testing.T) {
 		}
 	}
 	offers(actors.Status{}, "", "start")
-	m.killed = true
+	m.ended = "killed"
 	offers(actors.Status{Drained: []string{"n1"}}, "killed", "start", "undrain")
 	m.way.setCut(true)
 	offers(actors.Status{}, "killed, cut off from Consul", "start", "reconnect")

@@ -94,6 +94,9 @@ func TestNothingIsSaidOfOtherHostsAndUnknownProcesses(t *testing.T) {
 		if got := p.Liveness(); got != protocol.Unknown {
 			t.Errorf("%s: %v, want unknown", name, got)
 		}
+		if (p.BootID == "" || p.PIDNamespace == "" || p.StartTime == 0) && p.SameProcess(p) {
+			t.Errorf("%s: the same process", name)
+		}
 	}
 }
 
@@ -111,17 +114,6 @@ func TestTwoRunsInOneProcessAreKnownByIt(t *testing.T) {
 		p := other
 		if change(&p); one.SameProcess(p) {
 			t.Errorf("%s: the same process", what)
-		}
-	}
-	for what, unknown := range map[string]func(*protocol.Process){
-		"nothing":          func(p *protocol.Process) { *p = protocol.Process{} },
-		"no start":         func(p *protocol.Process) { p.StartTime = 0 },
-		"no boot":          func(p *protocol.Process) { p.BootID = "" },
-		"no pid namespace": func(p *protocol.Process) { p.PIDNamespace = "" },
-	} {
-		p := other
-		if unknown(&p); p.SameProcess(p) {
-			t.Errorf("%s is known of it: the same process", what)
 		}
 	}
 }

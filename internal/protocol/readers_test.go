@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/internal/aimed"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
@@ -132,20 +131,6 @@ func TestTheLockMakesALeader(t *testing.T) {
 	})
 }
 
-func TestALeaderStateThatIsMissingOrDoesNotParseSaysNothing(t *testing.T) {
-	k := keysOf(t, "svc")
-	for value, wrong := range map[string]bool{`{"brake":"60 of 60"}`: false, "{": true,
-		`{"absent":{"m":{"ack":0}}}`: true, "": true} {
-		got, err := k.ReadLeaderState(store.Entry{Value: []byte(value), CreateIndex: 1})
-		if wrong != (err != nil) || wrong && !reflect.DeepEqual(got, protocol.LeaderState{}) {
-			t.Errorf("%q: %+v, %v", value, got, err)
-		}
-	}
-	if got, err := k.ReadLeaderState(store.Entry{}); err != nil || got.Brake != "" {
-		t.Errorf("of none: %+v, %v", got, err)
-	}
-}
-
 func TestAnOrderThatDoesNotParseIsNone(t *testing.T) {
 	k := keysOf(t, "svc")
 	given := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -192,36 +177,4 @@ func TestAnOrderThatDoesNotParseIsNone(t *testing.T) {
 	if orders.Override != 9 || !orders.OverrideAt.IsZero() || orders.Frozen {
 		t.Errorf("an order of no time: %+v", orders)
 	}
-}
-
-// Whatever is aimed at a field, the key counts, and either all of its value or nothing of it.
-func TestAnAimedValueIsReadWhollyOrNotAtAll(t *testing.T) {
-	k := keysOf(t, "svc")
-	const wide = `"` + uuid + uuid + `"`
-	aimed.Member.Each(wide, func(what string, value []byte) {
-		m, ok, err := k.ReadMember(store.Entry{Key: k.Member("m"), Value: value, Session: uuid})
-		if !ok || m.Unreadable != (err != nil) ||
-			m.Unreadable && m.MemberRecord != (protocol.MemberRecord{}) {
-			t.Errorf("member %s: %+v, %v, %v", what, m, ok, err)
-		}
-	})
-	aimed.Ack.Each(wide, func(what string, value []byte) {
-		a, ok, err := k.ReadAck(store.Entry{Key: k.Ack("m"), Value: value})
-		if !ok || a.Unreadable != (err != nil) || a.Unreadable && a.Ack != (protocol.Ack{}) {
-			t.Errorf("ack %s: %+v, %v, %v", what, a, ok, err)
-		}
-	})
-	aimed.Assignment.Each(wide, func(what string, value []byte) {
-		a, ok, err := k.ReadAssignment(store.Entry{Key: k.Assignment("m", "w"), Value: value})
-		if !ok || a.Unreadable != (err != nil) ||
-			a.Unreadable && a.Assignment != (protocol.Assignment{State: protocol.StateOwn}) {
-			t.Errorf("assignment %s: %+v, %v, %v", what, a, ok, err)
-		}
-	})
-	aimed.LeaderState.Each(wide, func(what string, value []byte) {
-		got, err := k.ReadLeaderState(store.Entry{Value: value, CreateIndex: 1})
-		if err != nil && !reflect.DeepEqual(got, protocol.LeaderState{}) {
-			t.Errorf("leader state %s: %+v, %v", what, got, err)
-		}
-	})
 }

@@ -17,18 +17,12 @@ func TestAUserAndAPasswordInTheAddressAreUsedAndNotPartOfIt(t *testing.T) {
 		"unix:///run/a@b.sock":             {"unix:///run/a@b.sock"},
 		"u:p@127.0.0.1:8500":               {"127.0.0.1:8500", "u", "p"},
 		"http://u:p@[::1]:8500/prefix":     {"http://[::1]:8500/prefix", "u", "p"},
-		"https://u@consul.example":         {"https://consul.example", "u", ""},
 		"https://u%40x:p%2F%3Aq@h":         {"https://h", "u@x", "p/:q"},
-		"https://u:100%@h":                 {"https://h", "u", "100%"},
 		"https://u:p@q@consul.example:443": {"https://consul.example:443", "u", "p@q"},
 		// What should have been escaped is a password all the same, and not shown as an address.
 		"http://u:p/q@consul.example":        {"http://consul.example", "u", "p/q"},
-		"http://u:p?q#r@consul.example:8500": {"http://consul.example:8500", "u", "p?q#r"},
 		"http://u:1/q@127.0.0.1:8500/prefix": {"http://127.0.0.1:8500/prefix", "u", "1/q"},
-		"u:p/q@consul.example:8500":          {"consul.example:8500", "u", "p/q"},
 		"//u:p@consul.example:8500":          {"consul.example:8500", "u", "p"},
-		"https://consul.example:8501/x@y":    {"https://consul.example:8501/x@y"},
-		"https://[::1]:8501/x@y":             {"https://[::1]:8501/x@y"},
 		"https://[::1]/x@y":                  {"https://[::1]/x@y"},
 	} {
 		address, auth := store.SplitAddress(full)
@@ -40,45 +34,23 @@ func TestAUserAndAPasswordInTheAddressAreUsedAndNotPartOfIt(t *testing.T) {
 		}
 	}
 
-	var user, password string
+	var user, password, path string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ = r.BasicAuth()
+		path = r.URL.Path
 		_, _ = w.Write([]byte(`"leader"`))
 	}))
 	defer server.Close()
 	client, err := store.NewClient(&api.Config{Address: strings.Replace(server.URL, "://",
-		"://me:s%40cret@", 1)})
+		"://me:s%40cret@", 1) + "/consul/"}) // a browser adds the last slash
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.Status().Leader(); err != nil {
 		t.Fatal(err)
 	}
-	if user != "me" || password != "s@cret" {
-		t.Errorf("asked as %q with %q", user, password)
-	}
-}
-
-// A browser adds one to an address that is copied from it.
-func TestASlashAtTheEndOfTheAddressChangesNoPath(t *testing.T) {
-	var paths []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		paths = append(paths, r.URL.Path)
-		_, _ = w.Write([]byte(`"leader"`))
-	}))
-	defer server.Close()
-	for _, end := range []string{"", "/", "//", "/consul", "/consul/"} {
-		client, err := store.NewClient(&api.Config{Address: server.URL + end})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client.Status().Leader(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := strings.Join(paths, " "), "/v1/status/leader /v1/status/leader "+
-		"/v1/status/leader /consul/v1/status/leader /consul/v1/status/leader"; got != want {
-		t.Errorf("asked for\n%s, want\n%s", got, want)
+	if user != "me" || password != "s@cret" || path != "/consul/v1/status/leader" {
+		t.Errorf("asked for %s as %q with %q", path, user, password)
 	}
 }
 
@@ -116,18 +88,5 @@ func TestTheAddressThatAClientAsksIsFoundOut(t *testing.T) {
 		if got := at(consul); got != want {
 			t.Errorf("with TLS %s is at %q, want %q", consul, got, want)
 		}
-	}
-	t.Setenv("CONSUL_HTTP_SSL", "")
-	t.Setenv("CONSUL_HTTP_ADDR", "agent.example:8501")
-	client, err := api.NewClient(api.DefaultConfig()) // the library's own
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := store.New(store.Config{Client: client})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := s.ConsulAddress(); got != "agent.example:8501" {
-		t.Errorf("a client of the library's own is at %q", got)
 	}
 }

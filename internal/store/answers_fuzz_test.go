@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -144,18 +143,5 @@ func oneKind(t *testing.T, err error) {
 	}
 	if n != 1 {
 		t.Errorf("%q matches %d kinds", err, n)
-	}
-}
-
-// A transport that ends its goroutine has answered nothing: what it was to write may
-// have been written or not.
-func TestATransportThatEndsItsGoroutineLeavesTheOutcomeUnknown(t *testing.T) {
-	w := writerOver(t, func(*http.Request) (*http.Response, error) {
-		runtime.Goexit()
-		return nil, nil
-	})
-	out := w.Write(t.Context(), []store.Unit{{Lane: "m", Ops: []store.Op{store.Delete("acks/m")}}})
-	if len(out) != 1 || !store.OutcomeUnknown(out[0].Err) {
-		t.Errorf("outcomes %+v: want one that is unknown", out)
 	}
 }

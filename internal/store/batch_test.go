@@ -35,82 +35,6 @@ func unit(member string, item int) store.Unit {
 		Tag: item}
 }
 
-func TestTheGuardIsFirstInEveryTransactionAndTheLimitHolds(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		var units []store.Unit
-		for i := range 1000 {
-			units = append(units, unit("m1", i))
-		}
-		for i, o := range p.writer(t, s, guard, 0).Write(t.Context(), units) {
-			if o.Err != nil || o.Unit.Tag != i || o.Result.Index == 0 ||
-				len(o.Result.Entries) != 1 || o.Result.Entries[0].Key != units[i].Ops[0].Key() {
-				t.Fatalf("unit %d: %+v", i, o)
-			}
-		}
-		if len(p.txns) != 8 { // 1000 / 126
-			t.Errorf("%d transactions", len(p.txns))
-		}
-		for _, ops := range p.txns {
-			if len(ops) > store.MaxOps || ops[0].Verb != "check-index" || ops[0].Key != "leader" {
-				t.Errorf("a transaction of %d operations begins with %+v", len(ops), ops[0])
-			}
-		}
-		if p.most != 1 {
-			t.Errorf("%d transactions of one lane at once", p.most)
-		}
-		if entries, _, err := s.List(t.Context(), "a/m1/", store.Default); err != nil ||
-			len(entries) != 1000 {
-			t.Errorf("%d keys, error %v", len(entries), err)
-		}
-	})
-}
-
-func TestLanesAreInOrderAndBesideEachOther(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		p.before = func(n int, _ []wire) (*http.Response, error) {
-			time.Sleep(time.Duration(10+n*7%5) * time.Millisecond)
-			return nil, nil
-		}
-		var units []store.Unit
-		for m := range 8 {
-			for i := range 300 {
-				units = append(units, unit(fmt.Sprint("m", m), i))
-			}
-		}
-		for _, o := range p.writer(t, s, guard, 3).Write(t.Context(), units) {
-			must(t, o.Err)
-		}
-		if p.most != 3 {
-			t.Errorf("%d transactions at once, want 3", p.most)
-		}
-		order := map[string]string{}
-		for _, ops := range p.txns {
-			for _, op := range ops[2:] {
-				lane := strings.Split(op.Key, "/")[1]
-				if order[lane] >= op.Key {
-					t.Fatalf("%s after %s", op.Key, order[lane])
-				}
-				order[lane] = op.Key
-			}
-		}
-	})
-}
-
-func TestManySmallLanesShareATransaction(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		var units []store.Unit
-		for m := range 100 {
-			units = append(units, unit(fmt.Sprintf("m%03d", m), 1))
-		}
-		for _, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
-			must(t, o.Err)
-		}
-		if len(p.txns) != 1 {
-			t.Errorf("%d transactions, want 1", len(p.txns))
-		}
-	})
-}
-
 func TestSharedConditionsAreOnceInATransactionAndBeforeAllOperations(t *testing.T) {
 	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
 		var units []store.Unit
@@ -154,81 +78,6 @@ func TestConditionsThatContradictEachOtherDoNotShareATransaction(t *testing.T) {
 	})
 }
 
-func TestAUnitIsNeverSplit(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		var units []store.Unit
-		for i := range 30 {
-			u := store.Unit{Lane: "m", Tag: i}
-			for j := range 50 {
-				u.Ops = append(u.Ops, store.Set(fmt.Sprintf("u/%02d/%02d", i, j), nil, 0))
-			}
-			units = append(units, u)
-		}
-		for _, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
-			must(t, o.Err)
-		}
-		if len(p.txns) != 15 {
-			t.Errorf("%d transactions", len(p.txns))
-		}
-		for _, ops := range p.txns {
-			if len(ops) != 102 {
-				t.Errorf("a transaction of %d operations", len(ops))
-			}
-		}
-	})
-}
-
-func TestLargeValuesKeepTheBodyWithinItsLimit(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		var units []store.Unit
-		for i := range 10 {
-			units = append(units,
-				store.Unit{Lane: "m", Ops: []store.Op{store.Set(fmt.Sprint("v", i),
-					make([]byte, 150_000), 0)}})
-		}
-		for _, o := range p.writer(t, s, guard, 4).Write(t.Context(), units) {
-			must(t, o.Err)
-		}
-		if len(p.txns) != 5 { // two of 200 KB in base64 each
-			t.Errorf("%d transactions", len(p.txns))
-		}
-	})
-}
-
-func TestAfterAGuardRefusalNothingMoreIsSent(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		p.before = func(n int, _ []wire) (*http.Response, error) {
-			if n == 2 {
-				must(t, over(t, p.next).Put(context.Background(), "leader", []byte("stranger"), 0))
-			}
-			return nil, nil
-		}
-		var units []store.Unit
-		for i := range perTxn * 6 {
-			units = append(units, unit("m", i))
-		}
-		out := p.writer(t, s, guard, 4).Write(t.Context(), units)
-		for i, o := range out {
-			switch n := i / perTxn; {
-			case n < 2:
-				must(t, o.Err)
-			case n == 2:
-				if r := refusal(t, o.Err, -1, "leader"); !r.Guard {
-					t.Errorf("unit %d: %v", i, o.Err)
-				}
-			default:
-				wantKind(t, o.Err, store.ErrNotSent, false)
-			}
-			if t.Failed() {
-				t.FailNow()
-			}
-		}
-		if len(p.txns) != 3 {
-			t.Errorf("%d transactions were sent", len(p.txns))
-		}
-	})
-}
-
 func TestARefusalElsewhereIsOfItsTransactionAloneAndNamesTheUnit(t *testing.T) {
 	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
 		must(t, s.Put(t.Context(), "a/m/00130", []byte("taken"), 0))
@@ -259,34 +108,35 @@ func TestARefusalElsewhereIsOfItsTransactionAloneAndNamesTheUnit(t *testing.T) {
 	})
 }
 
-func TestAfterAnUnknownOutcomeNothingMoreIsSent(t *testing.T) {
+func TestAfterAnUnknownOutcomeOrARefusedGuardNothingMoreIsSent(t *testing.T) {
+	answered := func(status int, body string) func(*testing.T, *spy) (*http.Response, error) {
+		return func(*testing.T, *spy) (*http.Response, error) {
+			return answer(nil, status, body), nil
+		}
+	}
 	for name, fault := range map[string]struct {
-		do      func() (*http.Response, error)
+		do      func(*testing.T, *spy) (*http.Response, error)
 		kind    error
 		unknown bool
 	}{
-		"cut": {func() (*http.Response, error) {
+		"cut": {func(*testing.T, *spy) (*http.Response, error) {
 			return nil, io.ErrUnexpectedEOF
 		}, store.ErrUnreachable, true},
-		"500": {func() (*http.Response, error) {
-			return answer(nil, 500, "rpc error: leadership lost"), nil
-		}, store.ErrUnreachable, true},
-		"garbage": {func() (*http.Response, error) {
-			return answer(nil, 200, "{}"), nil
-		}, store.ErrUnreachable, true},
-		"429": {func() (*http.Response, error) {
-			return answer(nil, 429, ""), nil
-		}, store.ErrUnreachable, false},
-		"session": {func() (*http.Response, error) {
-			return answer(nil, 409,
-				`{"Results":null,"Errors":[{"OpIndex":3,"What":"invalid session \"x\""}]}`), nil
-		}, store.ErrSessionGone, false},
+		"500":     {answered(500, "rpc error: leadership lost"), store.ErrUnreachable, true},
+		"garbage": {answered(200, "{}"), store.ErrUnreachable, true},
+		"429":     {answered(429, ""), store.ErrUnreachable, false},
+		"session": {answered(409, `{"Results":null,"Errors":[{"OpIndex":3,`+
+			`"What":"invalid session \"x\""}]}`), store.ErrSessionGone, false},
+		"guard": {func(t *testing.T, p *spy) (*http.Response, error) {
+			must(t, over(t, p.next).Put(context.Background(), "leader", []byte("stranger"), 0))
+			return nil, nil
+		}, store.ErrRefused, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
 				p.before = func(n int, _ []wire) (*http.Response, error) {
 					if n == 1 {
-						return fault.do()
+						return fault.do(t, p)
 					}
 					return nil, nil
 				}
@@ -301,6 +151,9 @@ func TestAfterAnUnknownOutcomeNothingMoreIsSent(t *testing.T) {
 				wantKind(t, out[2*perTxn].Err, store.ErrNotSent, false)
 				if len(p.txns) != 2 {
 					t.Errorf("%d transactions were sent", len(p.txns))
+				}
+				if name == "guard" && !refusal(t, out[perTxn].Err, -1, "leader").Guard {
+					t.Error("the refusal is not the guard's")
 				}
 			})
 		})
@@ -370,17 +223,6 @@ func TestAnInvalidUnitIsLeftOutAndTheOthersGo(t *testing.T) {
 	})
 }
 
-func TestAPanicInTheTransportReachesTheCaller(t *testing.T) {
-	w := writerOver(t, func(*http.Request) (*http.Response, error) { panic("transport") })
-	defer func() {
-		if got := recover(); got != "transport" {
-			t.Errorf("recovered %v", got)
-		}
-	}()
-	w.Write(t.Context(), []store.Unit{unit("m", 1)})
-	t.Error("returned")
-}
-
 // Whatever the units are, each of them is applied whole, once, in the order
 // of its lane, within the limits.
 func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
@@ -426,7 +268,11 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 				problem = fmt.Sprintf("%d in flight", p.most)
 			}
 			lanes := map[string][]string{}
-			for _, ops := range p.txns {
+			where := map[string]int{} // the transaction of each unit
+			for n, ops := range p.txns {
+				if len(ops) > store.MaxOps || ops[0].Verb != "check-index" || ops[0].Key != "leader" {
+					problem = fmt.Sprintf("a transaction of %d begins with %+v", len(ops), ops[0])
+				}
 				seen := map[string]bool{}
 				for _, op := range ops {
 					if seen[op.Key] {
@@ -436,8 +282,16 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 					if lane, _, ok := strings.Cut(op.Key, "/"); ok && op.Verb == "cas" &&
 						lane != "sequence" {
 						lanes[lane] = append(lanes[lane], op.Key)
+						unit := op.Key[:strings.LastIndexByte(op.Key, '/')]
+						if first, ok := where[unit]; ok && first != n {
+							problem = fmt.Sprintf("%s is split", unit)
+						}
+						where[unit] = n
 					}
 				}
+			}
+			if len(where) != len(units) {
+				problem = fmt.Sprintf("%d of %d units are in transactions", len(where), len(units))
 			}
 			for lane, keys := range lanes {
 				if !slices.IsSorted(keys) {

@@ -32,10 +32,7 @@ func (b *Binding) Choose(ctx context.Context) (check string, wait time.Time) {
 	}
 	if b.since.IsZero() {
 		if !b.Check.Get().Known {
-			err := b.Store.Contain("session info", func() error {
-				_, err := b.Store.SessionExists(ctx, noSession)
-				return err
-			})
+			_, err := b.Store.SessionExists(ctx, noSession)
 			if errors.Is(err, ErrUnreachable) {
 				return "", time.Now().Add(min(ReportEvery(b.CheckTTL), time.Second))
 			}

@@ -129,9 +129,7 @@ func (k *CheckKeeper) register(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, max(i.CheckTTL/3, time.Second))
 	defer cancel()
 	k.asked = true
-	return k.Store.Contain("register instance", func() error {
-		return k.Store.RegisterInstance(call, i)
-	})
+	return k.Store.RegisterInstance(call, i)
 }
 
 // failed takes in that a registration failed, and returns when to try again.
@@ -149,9 +147,7 @@ func (k *CheckKeeper) report(ctx context.Context) report {
 	i, sent := k.Instance.Get(), time.Now()
 	call, cancel := context.WithTimeout(ctx, i.CheckTTL/2)
 	defer cancel()
-	return report{sent, k.Store.Contain("report check", func() error {
-		return k.Store.ReportInstance(call, i, k.Says())
-	})}
+	return report{sent, k.Store.ReportInstance(call, i, k.Says())}
 }
 
 // reported takes in what came of a report.

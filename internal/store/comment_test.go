@@ -38,30 +38,6 @@ func TestACommentGoesWithEachTransactionOnce(t *testing.T) {
 	})
 }
 
-func TestACommentThatCannotBeSentIsLeftOut(t *testing.T) {
-	for name, op := range map[string]store.Op{
-		"too large": store.Set("log/1", make([]byte, 100), 0),
-		"no key":    store.Set("", nil, 0),
-		"zero":      {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-				w := p.writer(t, s, guard, 0)
-				w.Comment(store.Set("log/99", make([]byte, 20), 0),
-					func([]store.Unit) (store.Op, bool) { return op, true })
-				for _, o := range w.Write(t.Context(), []store.Unit{unit("m1", 1)}) {
-					if o.Err != nil {
-						t.Error(o.Err)
-					}
-				}
-				if len(p.txns) != 1 || len(p.txns[0]) != 3 {
-					t.Errorf("sent: %+v", p.txns)
-				}
-			})
-		})
-	}
-}
-
 func TestRoomIsKeptForTheLargestComment(t *testing.T) {
 	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
 		value := bytes.Repeat([]byte("x"), 20_000)

@@ -84,16 +84,3 @@ func TestASessionInAnotherDatacenterIsOnAServersNodeThere(t *testing.T) {
 		})
 	}
 }
-
-// A node that the catalog has lost for a while is no other datacenter's.
-func TestASessionWaitsForItsNodeInItsOwnDatacenter(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
-		agent := consul.AddAgent("other")
-		agent.LeaveAfter(time.Minute)
-		s, err := store.New(store.Config{Client: agent.Client()})
-		must(t, err)
-		_, _, err = s.CreateSession(t.Context(), store.SessionOptions{TTL: store.DefaultTTL})
-		wantKind(t, err, store.ErrUnreachable, true)
-		wantText(t, err, "Missing node registration")
-	})
-}

@@ -100,30 +100,32 @@ func TestATransactionDeniedByOneKeyIsDeniedNotRefused(t *testing.T) {
 	wantText(t, err, `the token needs key:write on "l"`)
 }
 
-func TestServerErrorsAreUnreachableAndTheirOutcomeIsUnknown(t *testing.T) {
-	for status, body := range map[int]string{500: "No cluster leader", 503: "overloaded",
-		502: "<html>bad gateway</html>", 504: ""} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			eachCall(t, always(status, body), func(t *testing.T, err error) {
-				wantKind(t, err, store.ErrUnreachable, true)
-			})
+func TestEachStatusHasItsKindAndItsOutcome(t *testing.T) {
+	for _, c := range []struct {
+		status  int
+		body    string
+		kind    error
+		unknown bool
+		says    string
+		except  string
+	}{
+		{500, "No cluster leader", store.ErrUnreachable, true, "", ""},
+		{502, "<html>bad gateway</html>", store.ErrUnreachable, true, "", ""},
+		{503, "overloaded", store.ErrUnreachable, true, "", ""},
+		{504, "", store.ErrUnreachable, true, "", ""},
+		{404, "<html>not found</html>", store.ErrUnreachable, true, "", ""}, // no empty prefix
+		{413, "Request body too large", store.ErrInvalid, false, "send less at once", ""},
+		// "read txn" changes nothing: the client hides its status, and nobody needs it
+		{429, "Your IP is issuing too many concurrent connections", store.ErrUnreachable, false,
+			"http_max_conns_per_client", "read txn"},
+	} {
+		t.Run(fmt.Sprint(c.status), func(t *testing.T) {
+			eachCall(t, always(c.status, c.body), func(t *testing.T, err error) {
+				wantKind(t, err, c.kind, c.unknown)
+				wantText(t, err, c.says)
+			}, c.except)
 		})
 	}
-}
-
-func TestTooManyRequestsIsUnreachableButCertainlyNotApplied(t *testing.T) {
-	eachCall(t, always(429, "Your IP is issuing too many concurrent connections"),
-		func(t *testing.T, err error) {
-			wantKind(t, err, store.ErrUnreachable, false)
-			wantText(t, err, "http_max_conns_per_client")
-		}, "read txn") // it changes nothing: the client hides its status, and nobody needs it
-}
-
-func TestTooLargeIsInvalid(t *testing.T) {
-	eachCall(t, always(413, "Request body too large"), func(t *testing.T, err error) {
-		wantKind(t, err, store.ErrInvalid, false)
-		wantText(t, err, "send less at once")
-	})
 }
 
 func TestGarbageIsNeverData(t *testing.T) {
@@ -142,12 +144,6 @@ func TestGarbageIsNeverData(t *testing.T) {
 				}, except[body]...)
 		})
 	}
-}
-
-func TestAPageOfAProxyIsNotAnEmptyPrefix(t *testing.T) {
-	eachCall(t, always(404, "<html>not found</html>"), func(t *testing.T, err error) {
-		wantKind(t, err, store.ErrUnreachable, true)
-	})
 }
 
 func TestATruncatedBodyIsUnreachable(t *testing.T) {
@@ -243,17 +239,6 @@ func TestWithAContextThatHasEndedNothingIsSent(t *testing.T) {
 		wantKind(t, err, store.ErrUnreachable, false)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestOutcomeUnknownOfOthersErrorsIsTrue(t *testing.T) {
-	if store.OutcomeUnknown(nil) {
-		t.Error("nil is unknown")
-	}
-	for _, err := range []error{io.EOF, context.Canceled, store.ErrUnreachable} {
-		if !store.OutcomeUnknown(err) {
-			t.Errorf("%v is known", err)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func FitMeta(text string) string {
 func (s *Store) RegisterInstance(ctx context.Context, i Instance) error {
 	c := call{op: "register instance", key: i.ID, timeout: s.callTimeout,
 		need: "service:write on " + i.Service}
-	return s.aside(ctx, c, func(ctx context.Context) error {
+	return s.do(ctx, c, func(ctx context.Context) error {
 		return s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
 			ID: i.ID, Name: i.Service, Address: i.Address, Port: i.Port, Tags: i.Tags, Meta: i.Meta,
 			Check: &api.AgentServiceCheck{
@@ -83,7 +83,7 @@ func (s *Store) RegisterInstance(ctx context.Context, i Instance) error {
 func (s *Store) ReportInstance(ctx context.Context, i Instance, output string) error {
 	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx),
 		need: "service:write on " + i.Service}
-	return s.aside(ctx, c, func(ctx context.Context) error {
+	return s.do(ctx, c, func(ctx context.Context) error {
 		err := s.client.Agent().UpdateTTLOpts(i.CheckID(), output, api.HealthPassing,
 			(&api.QueryOptions{}).WithContext(ctx))
 		return unknownHere(c, err)
@@ -94,7 +94,7 @@ func (s *Store) ReportInstance(ctx context.Context, i Instance, output string) e
 func (s *Store) DeregisterInstance(ctx context.Context, i Instance) error {
 	c := call{op: "deregister instance", key: i.ID, timeout: s.callTimeout,
 		need: "service:write on " + i.Service}
-	err := s.aside(ctx, c, func(ctx context.Context) error {
+	err := s.do(ctx, c, func(ctx context.Context) error {
 		return unknownHere(c, s.client.Agent().ServiceDeregisterOpts(i.ID,
 			(&api.QueryOptions{}).WithContext(ctx)))
 	})

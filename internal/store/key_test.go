@@ -1,29 +1,29 @@
 package store_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/internal/testkit/transport"
 )
+
+// byPrefix are the errors of all reads of a prefix.
+func byPrefix(t *testing.T, s *store.Store, prefix string) []error {
+	_, _, list := s.List(t.Context(), prefix, store.Default)
+	_, keys := s.ListKeys(t.Context(), prefix, "")
+	_, index := s.PrefixIndex(t.Context(), prefix)
+	_, watch := s.WatchPrefix(prefix).Next(t.Context())
+	return []error{list, keys, index, watch}
+}
 
 func TestAPrefixThatDoesNotEndInASlashIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		ctx := t.Context()
-		_, _, err := s.List(ctx, "assignments/m1", store.Default)
-		wantKind(t, err, store.ErrInvalid, false)
-		wantText(t, err, "m1 and m10")
-		_, err = s.ListKeys(ctx, "assignments/m1", "")
-		wantKind(t, err, store.ErrInvalid, false)
-		_, err = s.PrefixIndex(ctx, "assignments/m1")
-		wantKind(t, err, store.ErrInvalid, false)
-		_, err = s.WatchPrefix("assignments/m1").Next(ctx)
-		wantKind(t, err, store.ErrInvalid, false)
-		_, err = s.Txn(ctx, store.DeleteTree("assignments/m1"))
-		wantKind(t, err, store.ErrInvalid, false)
+		_, err := s.Txn(t.Context(), store.DeleteTree("assignments/m1"))
+		for _, err := range append(byPrefix(t, s, "assignments/m1"), err) {
+			wantKind(t, err, store.ErrInvalid, false)
+			wantText(t, err, "m1 and m10")
+		}
 	})
 }
 
@@ -69,44 +69,15 @@ func TestASingleKeyThatDoesNotPrintIsReadAndDeleted(t *testing.T) {
 	})
 }
 
-// An older Consul knows fewer characters, and refuses those as well.
-func TestAKeyThatIsNotAllASCIIIsReadWhateverConsulKnows(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
-		foreign := func(r *http.Request) bool {
-			return strings.ContainsFunc(r.URL.Path, func(c rune) bool { return c > 127 })
-		}
-		s := over(t, transport.When(consul.RoundTripper(), foreign,
-			transport.Always(http.StatusBadRequest, "")))
-		for _, key := range []string{"größe", "日本", "plain"} {
-			must(t, s.Put(t.Context(), key, []byte("v"), 0))
-			e, found, _, err := s.Get(t.Context(), key, store.Default)
-			if err != nil || !found || string(e.Value) != "v" {
-				t.Errorf("%q: %+v, found %v, %v", key, e, found, err)
-			}
-		}
-	})
-}
-
 func TestWhatHasToPrintIsRefusedWithItsCharacter(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		ctx := t.Context()
 		for name, says := range unprintable {
-			refused := func(err error) {
-				t.Helper()
+			_, err := s.Watch(name).Next(t.Context())
+			for _, err := range append(byPrefix(t, s, name+"/"), err,
+				store.CheckPrints("name", name)) {
 				wantKind(t, err, store.ErrInvalid, false)
 				wantText(t, err, says, "another character")
 			}
-			refused(store.CheckPrints("name", name))
-			_, _, err := s.List(ctx, name+"/", store.Default)
-			refused(err)
-			_, err = s.ListKeys(ctx, name+"/", "")
-			refused(err)
-			_, err = s.PrefixIndex(ctx, name+"/")
-			refused(err)
-			_, err = s.WatchPrefix(name + "/").Next(ctx)
-			refused(err)
-			_, err = s.Watch(name).Next(ctx)
-			refused(err)
 		}
 		must(t, store.CheckPrints("name", "größe 1/日本/%"))
 	})

@@ -34,7 +34,6 @@ type link struct {
 	announced  bool      // this outage has had its line
 	lastDenied time.Time
 	lastBad    time.Time
-	lastPanic  time.Time
 }
 
 // Failed reports that what failed and will be tried again in retryIn. The first failure of an
@@ -140,18 +139,6 @@ func (l *link) hopeless(event, what string, err error, retryIn time.Duration, la
 	}
 	*last = now
 	l.log.Error(event, "addr", l.addr, "what", what, "err", err, "retry_in", seconds(retryIn))
-}
-
-// panicked says that a host's own transport has panicked in a call that is contained.
-func (l *link) panicked(what, text string, stack []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	if !l.lastPanic.IsZero() && now.Sub(l.lastPanic) < deniedEvery {
-		return
-	}
-	l.lastPanic = now
-	l.log.Error("transport-panicked", "what", what, "panic", text, "stack", string(stack))
 }
 
 // seconds prints a duration as 0.05s, 0.2s or 12.3s.

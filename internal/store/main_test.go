@@ -69,6 +69,12 @@ func session(t *testing.T, s *store.Store) string {
 	return id
 }
 
+// renewal keeps a session of s with the usual times.
+func renewal(s *store.Store) store.Renewal {
+	return store.Renewal{Store: s, Every: store.DefaultTTL / 3, Log: slog.New(slog.DiscardHandler),
+		Session: store.SessionOptions{Name: "own", TTL: store.DefaultTTL}}
+}
+
 // must fails the test on an error.
 func must(t *testing.T, err error) {
 	t.Helper()

@@ -8,7 +8,15 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// observed makes a call and tells the observer how it went, also where a host's transport panics.
+// do makes a call: all of them come this way.
+func (s *Store) do(ctx context.Context, c call, f func(context.Context) error) error {
+	if s.observer == nil {
+		return c.do(ctx, f)
+	}
+	return s.observed(ctx, c, f)
+}
+
+// observed makes a call and tells the observer how it went.
 func (s *Store) observed(ctx context.Context, c call, f func(context.Context) error) (err error) {
 	kind := c.measured()
 	if kind == messages.KindPoll {

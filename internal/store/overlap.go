@@ -23,7 +23,7 @@ func NewOverlap[T any]() *Overlap[T] { return &Overlap[T]{Results: make(chan T)}
 // context.
 func (o *Overlap[T]) Pending() int { return int(o.pending.Load()) }
 
-// Go makes a call. A panic in it ends the process: see [Store.Contain].
+// Go makes a call. A panic in it ends the process.
 func (o *Overlap[T]) Go(ctx context.Context, call func(context.Context) T) {
 	o.pending.Add(1)
 	o.calls.Go(func() {

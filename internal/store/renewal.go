@@ -105,11 +105,8 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 		pending++
 		never.Reset(2*limit + overdueBy)
 		r.rounds.Go(own, func(own context.Context) (x renewed) {
-			x.err = r.Store.Contain("session renew "+id, func() (err error) {
-				x.sent, err = r.Store.renewSession(own, id, limit, func() {
-					tell(own, answered, struct{}{})
-				})
-				return err
+			x.sent, x.err = r.Store.renewSession(own, id, limit, func() {
+				tell(own, answered, struct{}{})
 			})
 			return x
 		})

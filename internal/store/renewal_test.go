@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -25,10 +24,7 @@ func TestARenewalIsDueSoonerWhileThereIsALeaseToBeSaved(t *testing.T) {
 			}
 			return consul.RoundTripper().RoundTrip(r)
 		}))
-		r := store.Renewal{
-			Store: s, Every: store.DefaultTTL / 3, Log: slog.New(slog.DiscardHandler),
-			Session: store.SessionOptions{Name: "test", TTL: store.DefaultTTL},
-		}
+		r := renewal(s)
 		var lease messages.Lease
 		id := ""
 		ask := func() (wait time.Duration, err error) {
@@ -108,8 +104,7 @@ func TestARenewalWithoutAnAnswerIsNotWaitedFor(t *testing.T) {
 					time.Sleep(10*time.Millisecond + c.slow)
 					return consul.RoundTripper().RoundTrip(r)
 				}))
-				r := store.Renewal{Store: s, Every: lease / 3, Log: slog.New(slog.DiscardHandler),
-					Session: store.SessionOptions{Name: "test", TTL: lease}}
+				r := renewal(s)
 				id, held, err := r.Ask(t.Context(), "")
 				must(t, err)
 				time.Sleep(time.Until(r.Due(nil, held)))

@@ -33,20 +33,6 @@ func TestTheLadderNeverStopsAndStartsAnewAfterReset(t *testing.T) {
 	}
 }
 
-func TestTheLadderVariesByAFifth(t *testing.T) {
-	seen := map[time.Duration]bool{}
-	for range 200 {
-		d := store.NewLadder().NextBackOff()
-		if d < 40*time.Millisecond || d > 60*time.Millisecond {
-			t.Fatalf("first wait %v", d)
-		}
-		seen[d] = true
-	}
-	if len(seen) < 2 {
-		t.Error("no variation")
-	}
-}
-
 // reporting returns a store with a log, and what it has logged.
 func reporting(t *testing.T, rt http.RoundTripper) (*store.Store, *lines) {
 	log := &lines{}
@@ -70,20 +56,10 @@ func TestRetryGoesOnUntilSuccess(t *testing.T) {
 			t.Errorf("%d tries in 12 s", tries)
 		}
 		got := log.take()
-		var unreachable, reconnected int
-		for _, line := range got {
-			switch {
-			case strings.Contains(line, "msg=consul-unreachable"):
-				unreachable++
-			case strings.Contains(line, "msg=reconnected-to-consul") &&
-				strings.Contains(line, fmt.Sprintf("tries=%d ", tries-1)) &&
-				strings.Contains(line, "outage=1"):
-				reconnected++
-			default:
-				t.Errorf("line %s", line)
-			}
-		}
-		if reconnected != 1 || unreachable < 2 || unreachable > 3 {
+		last := got[len(got)-1]
+		if len(got) < 3 || len(got) > 4 || !strings.Contains(last, "msg=reconnected-to-consul") ||
+			!strings.Contains(last, fmt.Sprintf("tries=%d ", tries-1)) ||
+			!strings.Contains(last, "outage=1") {
 			t.Errorf("log:\n%s", strings.Join(got, "\n"))
 		}
 	})
@@ -191,23 +167,6 @@ func TestACallerThatVanishedDoesNotKeepTheOutageOpen(t *testing.T) {
 		if got := log.take(); len(got) != 1 ||
 			!strings.Contains(got[0], "msg=reconnected-to-consul") {
 			t.Errorf("log:\n%s", strings.Join(got, "\n"))
-		}
-	})
-}
-
-func TestTheAddressIsThatOfTheFailedRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, way := range map[string]tripper{"breaks off": func(*http.Request) (*http.Response,
-			error) {
-			return nil, io.EOF
-		}, "has no answer": hang} {
-			s, log := reporting(t, way)
-			_, _, _, err := s.Get(t.Context(), "k", store.Default)
-			s.Failed("get", err, time.Second)
-			if got := log.take(); len(got) != 1 || !strings.Contains(got[0],
-				"addr=consul.test:8500") {
-				t.Errorf("one that %s, log:\n%s", name, strings.Join(got, "\n"))
-			}
 		}
 	})
 }

@@ -72,25 +72,6 @@ func TestARefusalOfAWriterIsFinal(t *testing.T) {
 	})
 }
 
-// So is one that was called invalid: by a proxy, say, that has sent the request on twice and hears
-// no of the copy that it has mutilated.
-func TestAnAnswerThatCallsAWritersTransactionInvalidIsFinal(t *testing.T) {
-	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
-		w := opened(t, s, guard)
-		before, plain := len(r.Copies()), r.To
-		r.To = tripper(func(req *http.Request) (*http.Response, error) {
-			r.To = plain
-			return answer(req, http.StatusBadRequest, "Failed to parse body"), nil
-		})
-		wantKind(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err, store.ErrInvalid,
-			false)
-		if code := transport.Again(r.To, r.Copies()[before]); code != http.StatusConflict {
-			t.Errorf("a copy of what was called invalid was answered %d", code)
-		}
-		must(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err) // the writer goes on
-	})
-}
-
 // Where a refusal cannot be made final the unit's outcome is not known.
 func TestARefusalThatCannotBeMadeFinalIsInDoubt(t *testing.T) {
 	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {

@@ -242,10 +242,9 @@ func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duratio
 	defer cancel()
 	shown, answered := false, make(chan error, 1)
 	go func() {
-		answered <- s.Contain("session info "+*own, func() (err error) {
-			_, shown, err = s.lookUpSession(beside, *own, timeout)
-			return err
-		})
+		var err error
+		_, shown, err = s.lookUpSession(beside, *own, timeout)
+		answered <- err
 	}()
 	if o, exists, err = s.lookUpSession(ctx, id, timeout); err != nil || exists {
 		return o, exists, err

@@ -1,13 +1,10 @@
 package store_test
 
 import (
-	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
@@ -30,17 +27,6 @@ func TestATTLOutOfRangeIsRefusedBeforeSendingWithTheRange(t *testing.T) {
 		wantKind(t, err, store.ErrInvalid, false)
 		wantText(t, err, "1m0s")
 	}
-}
-
-func TestTheServersOwnFloorOfTheTTLIsInvalid(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		consul := devconsul.New(devconsul.Config{SessionTTLMin: time.Minute})
-		defer consul.Close()
-		s := over(t, consul.RoundTripper())
-		_, _, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: 30 * time.Second})
-		wantKind(t, err, store.ErrInvalid, false)
-		wantText(t, err, "Invalid Session TTL", "1m0s")
-	})
 }
 
 func TestASessionHasNoChecksDeletesItsKeysAndKeepsItsLockDelay(t *testing.T) {
@@ -85,44 +71,6 @@ func TestSentIsTheMomentBeforeSending(t *testing.T) {
 	})
 }
 
-func TestASessionLivesAtLeastItsTTLAndEndsAtTwiceItsTTL(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		id, sent, err := s.CreateSession(t.Context(), store.SessionOptions{TTL: store.DefaultTTL})
-		must(t, err)
-		time.Sleep(time.Until(sent.Add(store.DefaultTTL + 9*time.Second)))
-		if alive, err := s.SessionExists(t.Context(), id); err != nil || !alive {
-			t.Fatalf("after 19 s: alive %v, error %v", alive, err)
-		}
-		sent, err = s.RenewSession(t.Context(), id, 0)
-		must(t, err)
-		time.Sleep(time.Until(sent.Add(store.DefaultTTL)))
-		if alive, err := s.SessionExists(t.Context(), id); err != nil || !alive {
-			t.Fatalf("10 s after renewing: alive %v, error %v", alive, err)
-		}
-		time.Sleep(11 * time.Second)
-		if alive, err := s.SessionExists(t.Context(), id); err != nil || alive {
-			t.Fatalf("21 s after renewing: alive %v, error %v", alive, err)
-		}
-	})
-}
-
-// Consul finds a session by its id in capital letters too, and answers in small ones.
-func TestASessionIsFoundInCapitalLetters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		consul := devconsul.New(devconsul.Config{})
-		defer consul.Close()
-		s := over(t, consul.RoundTripper())
-		id, _, err := s.CreateSession(t.Context(), store.SessionOptions{Name: "m1",
-			TTL: 15 * time.Second})
-		must(t, err)
-		name, exists, err := s.SessionName(t.Context(), strings.ToUpper(id))
-		must(t, err)
-		if name != "m1" || !exists {
-			t.Errorf("got %q, %v", name, exists)
-		}
-	})
-}
-
 func TestRenewingASessionThatIsGoneSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
 		id := session(t, s)
@@ -134,50 +82,45 @@ func TestRenewingASessionThatIsGoneSaysSo(t *testing.T) {
 	})
 }
 
-func TestA404FromAServerThatStillReplaysItsLogEndsNoSession(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		past := consul.Snapshot()
-		id := session(t, s)
-		consul.ElectionStart()
-		consul.ElectionEndBehind(past)
-		_, err := s.RenewSession(t.Context(), id, 0)
-		wantKind(t, err, store.ErrUnreachable, true)
-		consul.ElectionEnd()
-		_, err = s.RenewSession(t.Context(), id, 0)
-		must(t, err)
-	})
-	// It may have caught up between the two questions.
-	answers := []tripper{always(404, "Session id 'id' not found"), always(200, `[{"ID":"id"}]`,
-		"X-Consul-Index", "3")}
-	_, err := over(t, tripper(func(r *http.Request) (*http.Response, error) {
-		answer := answers[0]
-		answers = answers[1:]
-		return answer(r)
-	})).RenewSession(t.Context(), "id", 0)
-	wantKind(t, err, store.ErrUnreachable, true)
-	wantText(t, err, "replays its log")
+func TestAServerThatStillReplaysItsLogNeitherEndsNorRenewsASession(t *testing.T) {
+	for name, ended := range map[string]bool{"it lives": false, "it has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+				past := consul.Snapshot()
+				id := session(t, s)
+				if ended {
+					past = consul.Snapshot()
+					must(t, s.DestroySession(t.Context(), id))
+				}
+				consul.ElectionStart()
+				consul.ElectionEndBehind(past)
+				_, err := s.RenewSession(t.Context(), id, 0)
+				wantKind(t, err, store.ErrUnreachable, true)
+				consul.ElectionEnd()
+				if _, err = s.RenewSession(t.Context(), id, 0); ended {
+					wantKind(t, err, store.ErrSessionGone, false)
+				} else {
+					must(t, err)
+				}
+			})
+		})
+	}
 }
 
-func TestA200FromAServerThatStillReplaysItsLogRenewsNoSession(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		id := session(t, s)
-		past := consul.Snapshot()
-		must(t, s.DestroySession(t.Context(), id))
-		consul.ElectionStart()
-		consul.ElectionEndBehind(past)
-		_, err := s.RenewSession(t.Context(), id, 0)
-		wantKind(t, err, store.ErrUnreachable, true)
-		consul.ElectionEnd()
-		_, err = s.RenewSession(t.Context(), id, 0)
-		wantKind(t, err, store.ErrSessionGone, false)
-	})
-	// It may have caught up between the two questions.
-	answers := []tripper{always(200, `[{"ID":"id"}]`), always(200, "[]", "X-Consul-Index", "3")}
-	_, err := over(t, tripper(func(r *http.Request) (*http.Response, error) {
-		answer := answers[0]
-		answers = answers[1:]
-		return answer(r)
-	})).RenewSession(t.Context(), "id", 0)
+func TestAServerMayHaveCaughtUpBetweenARenewalAndItsConfirmation(t *testing.T) {
+	renewed := func(answers ...tripper) error {
+		_, err := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+			answer := answers[0]
+			answers = answers[1:]
+			return answer(r)
+		})).RenewSession(t.Context(), "id", 0)
+		return err
+	}
+	err := renewed(always(404, "Session id 'id' not found"),
+		always(200, `[{"ID":"id"}]`, "X-Consul-Index", "3"))
+	wantKind(t, err, store.ErrUnreachable, true)
+	wantText(t, err, "replays its log")
+	err = renewed(always(200, `[{"ID":"id"}]`), always(200, "[]", "X-Consul-Index", "3"))
 	wantKind(t, err, store.ErrSessionGone, false)
 }
 
@@ -202,20 +145,6 @@ func TestOnlyConsulCanSayThatASessionIsGone(t *testing.T) {
 	if exists {
 		t.Error("exists with an error")
 	}
-}
-
-func TestARenewalBehindAFrozenConnectionEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := over(t, tripper(hang))
-		ctx, cancel := context.WithTimeout(t.Context(), 3333*time.Millisecond)
-		defer cancel()
-		start := time.Now()
-		_, err := s.RenewSession(ctx, "id", 0)
-		wantKind(t, err, store.ErrUnreachable, true)
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 3333*time.Millisecond {
-			t.Errorf("after %v: %v", time.Since(start), err)
-		}
-	})
 }
 
 func TestLockingWithADeadSessionSaysThatItIsGone(t *testing.T) {

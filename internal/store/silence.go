@@ -20,7 +20,7 @@ func (s *Store) SilentInstances(ctx context.Context, service string) (map[string
 	silent := map[string]time.Time{}
 	c := call{op: "read checks", key: service, timeout: s.callTimeout,
 		need: "service:read on " + service}
-	err := s.aside(ctx, c, func(ctx context.Context) error {
+	err := s.do(ctx, c, func(ctx context.Context) error {
 		checks, _, err := s.client.Health().Checks(service,
 			(&api.QueryOptions{AllowStale: true}).WithContext(ctx))
 		if err != nil {

@@ -34,8 +34,6 @@ type Config struct {
 	CallTimeout time.Duration // the deadline of each plain call; default 3 s
 	// how long a long poll waits at the server; default 1 min, at most 10 min
 	PollWait time.Duration
-	// every call is contained: no supervisor watches those who make them; see [Store.Contain]
-	Contained bool
 	// Observer is told of every call. Default: nobody is.
 	Observer messages.Observer
 }
@@ -61,7 +59,6 @@ type Store struct {
 	log         *slog.Logger
 	callTimeout time.Duration
 	pollWait    time.Duration
-	contain     bool
 	observer    messages.Observer
 	link        link
 	socket      bool                   // Consul is asked over one
@@ -75,7 +72,7 @@ func New(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{client: cfg.Client, log: cfg.Logger, callTimeout: cfg.CallTimeout,
-		pollWait: cfg.PollWait, contain: cfg.Contained, observer: cfg.Observer}
+		pollWait: cfg.PollWait, observer: cfg.Observer}
 	s.log = cmp.Or(s.log, slog.Default())
 	s.callTimeout = cmp.Or(s.callTimeout, DefaultCallTimeout)
 	s.pollWait = cmp.Or(s.pollWait, DefaultPollWait)

@@ -28,17 +28,6 @@ func refusal(t *testing.T, err error, op int, key string) *store.RefusedError {
 	return r
 }
 
-func TestATransactionIsAppliedWholeOrNotAtAll(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		_, err := s.Txn(t.Context(), store.Set("a", nil, 0), store.CheckIndex("missing", 7),
-			store.Set("b", nil, 0))
-		refusal(t, err, 1, "missing")
-		if _, found, _, err := s.Get(t.Context(), "a", store.Default); err != nil || found {
-			t.Errorf("a: found %v, error %v", found, err)
-		}
-	})
-}
-
 func TestEveryConditionHoldsOrRefusesByItsIndex(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
 		id, other := session(t, s), session(t, s)
@@ -70,32 +59,6 @@ func TestEveryConditionHoldsOrRefusesByItsIndex(t *testing.T) {
 	})
 }
 
-func TestTheIndexOfALockIsAnEpoch(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		id := session(t, s)
-		epoch := func(flags uint64) uint64 {
-			return txn(t, s, store.Lock("leader", []byte("me"), flags, id)).Index
-		}
-		first := epoch(1)
-		if again := epoch(1); again != first {
-			t.Errorf("the same value and flags: %d after %d", again, first)
-		}
-		bumped := epoch(2)
-		if bumped <= first {
-			t.Errorf("other flags: %d after %d", bumped, first)
-		}
-		_, err := s.Txn(t.Context(), store.CheckIndex("leader", first), store.Set("late", nil, 0))
-		refusal(t, err, 0, "leader")
-		// A stranger's write resets LockIndex but not the order of ModifyIndex.
-		must(t, s.Put(t.Context(), "leader", []byte("stranger"), 0))
-		e, _, _, err := s.Get(t.Context(), "leader", store.Consistent)
-		must(t, err)
-		if e.LockIndex != 0 || e.ModifyIndex <= bumped || e.Session != id {
-			t.Errorf("after a stranger's write: %+v", e)
-		}
-	})
-}
-
 func TestLockDelayRefusesAndSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
 		old, heir := session(t, s), session(t, s)
@@ -110,16 +73,6 @@ func TestLockDelayRefusesAndSaysSo(t *testing.T) {
 			t.Errorf("no lock-delay: %v", err)
 		}
 		time.Sleep(store.DefaultLockDelay)
-		txn(t, s, store.Lock("k", nil, 0, heir))
-	})
-}
-
-func TestDeletingTheKeyHandsALockOverWithoutDelay(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		old, heir := session(t, s), session(t, s)
-		txn(t, s, store.Lock("k", nil, 0, old))
-		txn(t, s, store.CheckSession("k", old), store.Delete("k"))
-		must(t, s.DestroySession(t.Context(), old))
 		txn(t, s, store.Lock("k", nil, 0, heir))
 	})
 }
@@ -320,20 +273,4 @@ func TestAnAnswerThatDoesNotMatchTheOperationsHasAnUnknownOutcome(t *testing.T) 
 	_, err := over(t, always(409, `{"Results":null,"Errors":[{"OpIndex":9,"What":"x"}]}`)).Txn(
 		t.Context(), store.Set("k", nil, 0))
 	refusal(t, err, -1, "")
-}
-
-func TestDuringAnElectionOnlyStaleReadsWork(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		must(t, s.Put(t.Context(), "k", nil, 0))
-		consul.ElectionStart()
-		wantKind(t, s.Put(t.Context(), "k", nil, 0), store.ErrUnreachable, true)
-		_, _, _, err := s.Get(t.Context(), "k", store.Default)
-		wantKind(t, err, store.ErrUnreachable, true)
-		wantText(t, err, "No cluster leader")
-		if _, found, _, err := s.Get(t.Context(), "k", store.Stale); err != nil || !found {
-			t.Errorf("stale: found %v, error %v", found, err)
-		}
-		consul.ElectionEnd()
-		must(t, s.Put(t.Context(), "k", nil, 0))
-	})
 }

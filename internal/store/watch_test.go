@@ -91,52 +91,6 @@ func TestAQuietWatchBringsNothingUntilSomethingChanges(t *testing.T) {
 	})
 }
 
-func TestAPrefixIsWatchedWhole(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		txn(t, s, store.Set("p/", nil, 0), store.Set("p/b", nil, 0), store.Set("p/a", nil, 0),
-			store.Set("q/x", nil, 0))
-		w := s.WatchPrefix("p/")
-		keys := func(v store.View) (list []string) {
-			for _, e := range v.Entries {
-				list = append(list, e.Key)
-			}
-			return list
-		}
-		if got := fmt.Sprint(keys(next(t, w))); got != "[p/ p/a p/b]" {
-			t.Errorf("first: %s", got)
-		}
-		must(t, s.Put(t.Context(), "q/y", nil, 0)) // a neighbour: the sentinel keeps it away
-		time.AfterFunc(time.Second, func() { s.Delete(context.Background(), "p/a") })
-		if got := fmt.Sprint(keys(next(t, w))); got != "[p/ p/b]" {
-			t.Errorf("then: %s", got)
-		}
-	})
-}
-
-func TestAnIdenticalWriteWakesNobody(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		must(t, s.Put(t.Context(), "k", []byte("v"), 3))
-		w := s.Watch("k")
-		next(t, w)
-		time.AfterFunc(time.Second, func() { s.Put(context.Background(), "k", []byte("v"), 3) })
-		quiet(t, w, 5*time.Minute)
-	})
-}
-
-func TestTheEndOfALockDelayWakesNobody(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		old := session(t, s)
-		txn(t, s, store.Lock("k", nil, 0, old))
-		w := s.Watch("k")
-		next(t, w)
-		must(t, s.DestroySession(t.Context(), old))
-		if v := next(t, w); len(v.Entries) != 0 {
-			t.Fatalf("the key outlived its session: %+v", v)
-		}
-		quiet(t, w, 2*time.Minute)
-	})
-}
-
 func TestALongPollIsGivenUpWhenItHangs(t *testing.T) {
 	for _, key := range []string{"k", "p/"} {
 		t.Run(key, func(t *testing.T) {
@@ -255,57 +209,6 @@ func TestAServerThatAlwaysWakesForNothingIsNotAHotLoop(t *testing.T) {
 		if polls < 5 || polls > 30 {
 			t.Errorf("%d polls in a minute", polls)
 		}
-	})
-}
-
-func TestAWatchSurvivesARestoreAndAnEmptyConsul(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		must(t, s.Put(t.Context(), "k", []byte("old"), 0))
-		snapshot := consul.Snapshot()
-		for i := range 20 {
-			must(t, s.Put(t.Context(), "k", []byte(fmt.Sprint(i)), 0))
-		}
-		w := s.Watch("k")
-		next(t, w)
-		time.AfterFunc(time.Second, func() {
-			if err := consul.Restore(snapshot); err != nil {
-				t.Error(err)
-			}
-		})
-		if v := next(t, w); len(v.Entries) != 1 || string(v.Entries[0].Value) != "old" {
-			t.Errorf("restored: %+v", v)
-		}
-		time.AfterFunc(time.Second, consul.Reset)
-		if v := next(t, w); len(v.Entries) != 0 {
-			t.Errorf("empty: %+v", v)
-		}
-	})
-}
-
-// Not a wish but a fact, which is why every watched prefix has a sentinel.
-func TestAnEmptyPrefixIsWokenByItsNeighbours(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
-		txn(t, s, store.Set("a/1/", nil, 0), store.Set("a/3/", nil, 0))
-		w := s.WatchPrefix("a/2/")
-		next(t, w)
-		woken := 0
-		for i := range 20 {
-			time.AfterFunc(time.Second, func() {
-				s.Put(context.Background(), fmt.Sprint("a/3/", i), nil, 0)
-			})
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			if v, err := w.Next(ctx); err == nil && len(v.Entries) == 0 {
-				woken++
-			}
-			cancel()
-		}
-		if woken == 0 {
-			t.Error("never woken: the sentinel would not be needed")
-		}
-		must(t, s.Put(t.Context(), "a/2/", nil, 0))
-		next(t, w)
-		time.AfterFunc(time.Second, func() { s.Put(context.Background(), "a/3/last", nil, 0) })
-		quiet(t, w, time.Minute)
 	})
 }
 

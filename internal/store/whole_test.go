@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -109,9 +108,7 @@ func TestASessionIsLookedForBesideItsOwn(t *testing.T) {
 		s := over(t, transport.When(slow, func(r *http.Request) bool {
 			return silent.Load() && aboutOwn(r)
 		}, transport.Hang))
-		r := store.Renewal{Store: s, Every: store.DefaultTTL / 3,
-			Log:     slog.New(slog.DiscardHandler),
-			Session: store.SessionOptions{Name: "own", TTL: store.DefaultTTL}}
+		r := renewal(s)
 		id, _, err := r.Ask(t.Context(), "")
 		must(t, err)
 		own = id
@@ -144,9 +141,7 @@ func TestASessionIsNotOverBecauseItMayNotBeRead(t *testing.T) {
 		}, always(200, "[]", "X-Consul-Index", "7", "X-Consul-KnownLeader", "true")))
 		other := session(t, all)
 		exists := func() (bool, error) { return s.SessionExists(t.Context(), other) }
-		r := store.Renewal{Store: s, Every: store.DefaultTTL / 3,
-			Log:     slog.New(slog.DiscardHandler),
-			Session: store.SessionOptions{Name: "own", TTL: store.DefaultTTL}}
+		r := renewal(s)
 		own, _, err := r.Ask(t.Context(), "")
 		must(t, err)
 		if _, err := exists(); !errors.Is(err, store.ErrDenied) {

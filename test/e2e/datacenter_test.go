@@ -22,7 +22,7 @@ func TestTheCommunityEditionsRefusalIsClearAndNothingIsWritten(t *testing.T) {
 		{"", "status --namespace team"},
 		{"", "work add --namespace team a"},
 		{"CONSUL_NAMESPACE=team", "work add a"},
-		{"CONSUL_PARTITION=team", "control freeze"},
+		{"CONSUL_PARTITION=team", "freeze"},
 		{"", "config put --partition team a b"},
 		{"COORDD_NAMESPACE=team", "run --id n1 --hold-items"},
 		{"", "elect report --status --namespace team"},

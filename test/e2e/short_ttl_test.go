@@ -47,8 +47,10 @@ func TestATTLBelowConsulsDefaultFloorIsTakenWhereConsulTakesIt(t *testing.T) {
 	}
 
 	elsewhere := realconsul.Shared(t).Addr()
-	for _, args := range []string{"run --id n1 --hold-items", "elect job true"} {
-		p := launch(t, nil, append(strings.Fields(args), "--consul", elsewhere, "--ttl", "8s")...)
+	for _, args := range []string{"run --id n1 --hold-items", "elect --once job true"} {
+		command, rest, _ := strings.Cut(args, " ")
+		p := launch(t, nil, append([]string{command, "--consul", elsewhere, "--ttl", "8s"},
+			strings.Fields(rest)...)...)
 		code, _ := p.ends(workLimit)
 		if out := p.stderr(); code != 2 || !strings.Contains(out, "10s=24h0m0s") ||
 			!strings.Contains(out, "session_ttl_min") {

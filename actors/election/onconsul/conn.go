@@ -48,7 +48,7 @@ func Connect(cfg Config) (*Conn, error) {
 	}
 	cfg = cfg.withDefaults()
 	s, err := store.New(store.Config{Client: cfg.Client, Address: cfg.Consul, Logger: cfg.Logger,
-		PollWait: min(2*cfg.TTL, time.Minute), Contained: true})
+		PollWait: min(2*cfg.TTL, time.Minute)})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,11 +22,11 @@ func TestAReleaseThatArrivesLateTakesTheLeadershipFromNobody(t *testing.T) {
 
 func lateRelease(t *testing.T) (err error) {
 	bubble(t, func(t *testing.T, s *embedded) {
-		var kept *http.Request
+		var kept atomic.Pointer[http.Request]
 		conn := s.over(transport.When(s.consul.RoundTripper(), func(r *http.Request) bool {
-			return kept == nil && transport.TxnWith(`state/leader"`, `"delete"`)(r)
+			return kept.Load() == nil && transport.TxnWith(`state/leader"`, `"delete"`)(r)
 		}, func(r *http.Request) (*http.Response, error) {
-			kept = transport.Copy(r)
+			kept.Store(transport.Copy(r))
 			return transport.Hang(r)
 		}))
 		defer conn.Close()
@@ -42,7 +43,7 @@ func lateRelease(t *testing.T) (err error) {
 		}
 		again, _, e := b.Take(t.Context())
 		must(t, e)
-		transport.Again(s.consul.RoundTripper(), kept)
+		transport.Again(s.consul.RoundTripper(), kept.Load())
 		pair, _, e := s.consul.Client().KV().Get(conn.LeaderKey(contested), nil)
 		must(t, e)
 		if pair == nil || pair.CreateIndex != token || again != token {

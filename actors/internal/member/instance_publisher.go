@@ -133,11 +133,7 @@ func (a *InstancePublisher) step(ctx context.Context, now time.Time) (next time.
 func (a *InstancePublisher) findDrain(ctx context.Context) {
 	call, cancel := context.WithTimeout(ctx, actor.LastCallTimeout)
 	defer cancel()
-	found := a.drained
-	if err := a.Store.Contain("the order to drain", func() (err error) {
-		_, found, _, err = a.Store.Get(call, a.Keys.Drain(a.ID), store.Stale)
-		return err
-	}); err == nil {
+	if _, found, _, err := a.Store.Get(call, a.Keys.Drain(a.ID), store.Stale); err == nil {
 		a.drained = found
 	}
 }
