@@ -2,9 +2,12 @@ package actors_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorOverridesIt(t *testing.T) {
@@ -43,6 +46,33 @@ func TestARemovalWhileNobodyLeadsIsObeyed(t *testing.T) {
 		c.must(c.operator().RemoveWork(c.t.Context(), c.items(50)...))
 		c.addWork("extra_1")
 		c.await("the rest and the new one", time.Minute, c.balanced(11))
+	})
+}
+
+// The next leader has the order at once, and takes its time to read what is assigned.
+func TestARemovalIsObeyedByALeaderThatReadsSlowly(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 60)
+		op := c.operator()
+		c.kill(c.leader())
+		for _, m := range c.members {
+			to := m.net.To()
+			m.net.Via(transport.Func(func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/assignments/") {
+					select {
+					case <-time.After(20 * time.Second):
+					case <-r.Context().Done():
+						return nil, r.Context().Err()
+					}
+				}
+				return to.RoundTrip(r)
+			}))
+		}
+		if err := op.RemoveWork(c.t.Context(), c.items(50)...); err != nil {
+			t.Fatal(err)
+		}
+		c.addWork("extra_1")
+		c.await("the rest and the new one", 2*time.Minute, c.balanced(11))
 	})
 }
 
