@@ -44,9 +44,13 @@ func (a *pulse) run(ctx context.Context) error {
 // means that Consul was restored. The watch would then wait for an index that may never come.
 func (a *pulse) matches(ctx context.Context, index uint64) bool {
 	if a.data.Get().index > index {
-		// the cache may be ahead of the pulse
+		// The cache may be ahead of the pulse, or a proxy has spoiled the index that came back. The
+		// second index says what the cache has to show.
 		again, err := a.store.PrefixIndex(ctx, a.keys.ConfigData())
-		return err == nil && a.data.Get().index <= again
+		if err != nil || a.data.Get().index > again {
+			return false
+		}
+		index = again
 	}
 	own, cancel := context.WithTimeout(ctx, behind)
 	defer cancel()

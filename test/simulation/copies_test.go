@@ -15,11 +15,6 @@ var anyTwice = []float64{0.01, 0.05, 0.2, 0.5}
 func (s *settings) rates(profile string, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 6))
 	s.twice, s.past = anyTwice[dice.IntN(len(anyTwice))], anyPast[dice.IntN(len(anyPast))]
-	// Not where it counts how long things take: who fails rests before it is started again.
-	if wild := anyWild[dice.IntN(len(anyWild))]; profile != "gentle" && profile != "fair" &&
-		profile != "waited" {
-		s.wild = wild
-	}
 	if profile == "doubled" {
 		s.twice = anyTwice[len(anyTwice)-1]
 	}

@@ -79,7 +79,6 @@ func (l *link) RoundTrip(in *http.Request) (*http.Response, error) {
 	actor := actorOf(in.Context())
 	l.p.hold(actor)
 	l.fate(r)
-	l.wild(r, actor, false)
 	done := make(chan reply, 1)
 	l.w.flying.Add(1)
 	go func() {
@@ -94,12 +93,10 @@ func (l *link) RoundTrip(in *http.Request) (*http.Response, error) {
 	select {
 	case a := <-done:
 		l.p.hold(actor)
-		l.wild(r, actor, true)
 		return a.resp, a.err
 	case <-in.Context().Done():
 	}
 	l.p.hold(actor)
-	l.wild(r, actor, true)
 	select {
 	case a := <-done: // it came while the actor stood still
 		return a.resp, a.err

@@ -44,7 +44,6 @@ type settings struct {
 	lease time.Duration
 	// how many of the requests arrive a second time
 	twice float64
-	wild  float64 // of requests for which the way to Consul panics, or ends the goroutine
 	// how many of the renewals are answered from the past
 	past float64
 	slow float64 // the rate of slow clocks; 0: there are none
