@@ -57,10 +57,9 @@ type saboteur struct {
 	release chan struct{}
 	once    sync.Once
 
-	mu     sync.Mutex
-	seen   map[string]int
-	fired  time.Time
-	struck string // the path of the request that it struck
+	mu    sync.Mutex
+	seen  map[string]int
+	fired time.Time
 }
 
 type place int
@@ -90,7 +89,7 @@ func (s *saboteur) free() { s.once.Do(func() { close(s.release) }) }
 
 // took is the fault of a member's actors: see actors.SetFault.
 func (s *saboteur) took(ctx context.Context) error {
-	return s.strike(atMessage, path.Base(supervisor.Path(ctx)), "")
+	return s.strike(atMessage, path.Base(supervisor.Path(ctx)))
 }
 
 // RoundTrip runs in the goroutine of the actor that asks, whose label tells who it is.
@@ -100,12 +99,15 @@ func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 	if actor == "assigner" && bytes.Contains(debug.Stack(), []byte("LeaderTracker")) {
 		actor = "leader-tracker" // it asks for an epoch in the assigner's name
 	}
-	if err := s.strike(beforeRequest, actor, r.URL.Path); err != nil {
+	if besides(r.URL.Path) {
+		return s.to.RoundTrip(r)
+	}
+	if err := s.strike(beforeRequest, actor); err != nil {
 		return nil, err
 	}
 	resp, err := s.to.RoundTrip(r)
 	if err == nil {
-		if err = s.strike(afterRequest, actor, r.URL.Path); err != nil {
+		if err = s.strike(afterRequest, actor); err != nil {
 			resp.Body.Close()
 			return nil, err
 		}
@@ -113,7 +115,7 @@ func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (s *saboteur) strike(where place, actor, request string) error {
+func (s *saboteur) strike(where place, actor string) error {
 	if where != s.where {
 		return nil
 	}
@@ -123,7 +125,7 @@ func (s *saboteur) strike(where place, actor, request string) error {
 		s.mu.Unlock()
 		return nil
 	}
-	s.fired, s.struck = time.Now(), request
+	s.fired = time.Now()
 	s.mu.Unlock()
 	if s.stops {
 		s.stop()
