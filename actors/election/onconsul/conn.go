@@ -302,7 +302,9 @@ func (c *Conn) lost(s messages.Session) string {
 	switch {
 	case time.Since(s.Lease.Start) >= c.cfg.TTL:
 		how = fmt.Sprintf("expired: its ttl is %v", c.cfg.TTL)
-	case c.check.Get().Lapsed(s, time.Now(), c.cfg.CheckTTL):
+	// A report may have come through before the session was asked about: the check passes again.
+	case c.check.Get().Lapsed(s, time.Now(), c.cfg.CheckTTL), s.Check != "" &&
+		time.Since(s.Lease.Start) >= max(c.cfg.CheckTTL, 2*c.cfg.Renew):
 		how = fmt.Sprintf("expired with its check, whose ttl is %v", c.cfg.CheckTTL)
 	}
 	return fmt.Sprintf("session %s %s; Consul last heard of it at %s", s.ID, how,

@@ -42,3 +42,39 @@ func TestWhyASessionWasLostIsToldThoughNoneCanBeOpenedAnew(t *testing.T) {
 		}
 	})
 }
+
+// The way to Consul comes back, and a report to the check arrives before the session is asked
+// about: the check passes again, and the session that ended with it stays ended.
+func TestASessionThatEndedWithItsCheckIsToldSoAlthoughTheCheckPassesAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		consul := s.consul.RoundTripper()
+		var cut, reported atomic.Bool
+		c := s.over(transport.Func(func(r *http.Request) (*http.Response, error) {
+			report := strings.HasPrefix(r.URL.Path, "/v1/agent/check/")
+			if cut.Load() || !report && !reported.Load() {
+				return nil, errRefused
+			}
+			resp, err := consul.RoundTrip(r)
+			if report && err == nil {
+				reported.Store(true)
+			}
+			return resp, err
+		}))
+		defer c.Close()
+		reported.Store(true)
+		e := nominated(t, c, election.Config{Election: "demo", Name: "a", Logger: s.log})
+		leads := func(s election.Status) bool { return s.Role == election.Leading }
+		if _, err := e.State().Wait(t.Context(), leads); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		cut.Store(true)
+		reported.Store(false)
+		time.Sleep(7 * time.Second) // the check's TTL is 6.5 s, the session's 10 s
+		cut.Store(false)
+		<-e.Done()
+		if got := e.State().Get().String(); !strings.Contains(got, "expired with its check") {
+			t.Errorf("it was told %q", got)
+		}
+	})
+}
