@@ -25,19 +25,26 @@ type overtaken struct {
 }
 
 func (w *overtaken) carry(r *http.Request) (*http.Response, error) {
+	// Not held while a request is under way: who waits for a mutex stops virtual time.
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.kept == nil && takes(r):
+	first := w.kept == nil && takes(r)
+	late := w.while && w.kept != nil && !w.arrived && transport.TxnWith(`"get-or-empty"`)(r)
+	if first {
 		w.kept = transport.Copy(r)
+	}
+	w.arrived = w.arrived || late
+	w.mu.Unlock()
+	if first {
 		w.broken()
 		return nil, syscall.ECONNRESET
-	case w.while && w.kept != nil && !w.arrived && transport.TxnWith(`"get-or-empty"`)(r):
-		resp, err := w.to.RoundTrip(r)
-		w.arrived = transport.Again(w.to, w.kept) == http.StatusOK
-		return resp, err
 	}
-	return w.to.RoundTrip(r)
+	resp, err := w.to.RoundTrip(r)
+	if late && transport.Again(w.to, w.kept) != http.StatusOK {
+		w.mu.Lock()
+		w.arrived = false
+		w.mu.Unlock()
+	}
+	return resp, err
 }
 
 // A candidate has left, and its connection lives on. If its last take won while it left, or later,
