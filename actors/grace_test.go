@@ -127,6 +127,7 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 			if err != nil {
 				c.t.Fatal(err)
 			}
+			c.await("it leads no more", 2*time.Second, func() bool { return c.leader() != id })
 		},
 		"killed": func(c *cluster, id string) {
 			l := protocol.Leaving{Member: id, Session: c.members[id].c.Session().Get().ID,

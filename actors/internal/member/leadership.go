@@ -66,7 +66,8 @@ const (
 	behindLimit = 2 * time.Second
 	// drainedRest is how long a drained member leaves the leadership to others after it has handed
 	// it over. Where several members are drained it passes on within that time to one that is not.
-	drainedRest = 5 * time.Second
+	// One that took it again sooner would keep it, for the sake of handOverPause.
+	drainedRest = 15 * time.Second
 	// unfitRest is the same for a member whose token lacks rights that leading takes.
 	unfitRest = time.Minute
 	// handOverPause is how soon a drained member hands its leadership over again. Nobody else may
