@@ -112,7 +112,7 @@ var eventTexts = map[string]string{
 	"restarted":          "{items} to be restarted at {from} by an order[ of {by}]",
 	"changed":            "{items} changed in the workload: {from} is told",
 	"quarantined":        "{items} quarantined: its work failed too often at {from}[, the last time: {why}]",
-	"unquarantined":      "{items} no longer quarantined[: {cause}][, by {by}]",
+	"unquarantined":      "{items} no longer quarantined[: {cause}][, by an order to restart by {by}]",
 	"erased":             "{items} no longer at {from}: {cause}",
 	actors.EventsMore:    "and {more} more, for which the log had no room",
 	actors.EventsMissed:  "more happened than the log holds: some is missing here",

@@ -57,5 +57,5 @@ func TestACommandThatFailsAtOneHostRunsElsewhereAndOneThatFailsEverywhereNowhere
 	s.do("restart", "bad")
 	until("all run", []string{"status"}, "6 items: 6 running")
 	until("what happened is told", []string{"events", "bad"}, "bad quarantined: its work failed "+
-		"too often", "bad no longer quarantined, by ")
+		"too often", "bad no longer quarantined, by an order to restart")
 }
