@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -123,7 +124,7 @@ type certificate struct {
 	cert, key string
 	log       *slog.Logger
 	pair      atomic.Pointer[tls.Certificate]
-	stamp     string // of the files that were read last
+	last      string // what the files held when they were read
 }
 
 // lookEvery is how often it is looked whether the files have changed.
@@ -145,10 +146,12 @@ func (c *certificate) children() []supervisor.Child {
 			case <-ctx.Done():
 				return nil
 			}
-			if c.stamped() == c.stamp {
+			was := c.last
+			err := c.read()
+			if c.last == was {
 				continue
 			}
-			if err := c.read(); err != nil { // also between the writes of the two files
+			if err != nil { // also between the writes of the two files
 				c.log.Error("http-certificate-not-renewed", "err", err, "then",
 					"going on with the one before, until the files change")
 				continue
@@ -159,20 +162,21 @@ func (c *certificate) children() []supervisor.Child {
 	}}}
 }
 
-// stamped tells two versions of the files apart.
-func (c *certificate) stamped() (stamp string) {
-	for _, file := range []string{c.cert, c.key} {
-		if info, err := os.Stat(file); err == nil {
-			stamp += fmt.Sprintf("%v %d,", info.ModTime().UnixNano(), info.Size())
-		}
-	}
-	return stamp
-}
-
-// read takes the pair in, if it is one.
+// read takes the pair in, if it is one and another than before. Contents are compared, not times:
+// two files that were written within a tick of the clock bear the same.
 func (c *certificate) read() error {
-	c.stamp = c.stamped() // before: what is written meanwhile is seen at the next look
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	cert, err1 := os.ReadFile(c.cert)
+	key, err2 := os.ReadFile(c.key)
+	err := errors.Join(err1, err2)
+	now := fmt.Sprintf("%s\n%s\n%v", cert, key, err)
+	if now == c.last {
+		return err
+	}
+	c.last = now
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return err
 	}

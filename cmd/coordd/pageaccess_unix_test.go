@@ -217,7 +217,7 @@ func TestAnExpiredCertificateIsNamedAtTheStart(t *testing.T) {
 			t.Errorf("of a good one it said %s", text)
 		}
 		time.Sleep(time.Until(c.pair.Load().Leaf.NotAfter) + 1)
-		must(t, c.read())
+		_, out = looked(t, own)
 		if text := out.Take(); !strings.Contains(text, "http-certificate-expired") {
 			t.Errorf("of an expired one it said %q", text)
 		}

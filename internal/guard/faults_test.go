@@ -76,7 +76,7 @@ func aFrozenOwnersWorkEndsBeforeTheLease(t *testing.T, _ guard.Config) {
 	o := startOwner(t, family(file, "trap \"\" TERM;"))
 	all := pids(t, file, familySize)
 	guardPID := parent(t, all[0])
-	must(t, o.cmd.Process.Signal(syscall.SIGSTOP))
+	freeze(t, o.cmd.Process.Pid)
 	frozen := time.Now()
 	testkit.Eventually(t, "the end of the work", func() bool {
 		return !slices.ContainsFunc(all, running)
@@ -203,7 +203,7 @@ func TestAFrozenGuardIsKilledBeforeTheLeaseEnds(t *testing.T) {
 			t.Errorf("its work is said to have stood still with it, from %v to %v", from, to)
 		}})
 	all := pids(t, f.path("pids"), familySize)
-	must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
+	freeze(t, parent(t, all[0]))
 	// Its work is late when a quarter of the margin less a quarter of that is left: 3.75 s
 	// from now, earlier than it counts as silent.
 	until := time.Now().Add(15 * time.Second)
@@ -232,7 +232,7 @@ func TestKillEndsAllAtOnceWhateverTheGuardProcessDoes(t *testing.T) {
 			all := pids(t, f.path("pids"), familySize)
 			limit := testkit.Patience
 			if frozen {
-				must(t, syscall.Kill(parent(t, all[0]), syscall.SIGSTOP))
+				freeze(t, parent(t, all[0]))
 				limit = time.Second
 			}
 			f.g.Kill(limit)
@@ -265,10 +265,10 @@ func TestWhatADeadGuardAndADeadOwnerLeftIsGoneWhenTheSuccessorHasTheLock(t *test
 		o := lockOwner(t, lock, family(file, ""))
 		all := pids(t, file, familySize)
 		// Frozen first, so that neither sees the other die.
-		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
-			for _, pid := range []int{o.cmd.Process.Pid, parent(t, all[0])} {
-				must(t, syscall.Kill(pid, sig))
-			}
+		both := []int{o.cmd.Process.Pid, parent(t, all[0])}
+		freeze(t, both...)
+		for _, pid := range both {
+			must(t, syscall.Kill(pid, syscall.SIGKILL))
 		}
 		testkit.Eventually(t, "the end of the command's own process", func() bool {
 			return !running(all[0])
@@ -302,7 +302,7 @@ func TestTheWorkOfAGuardThatDoesNotDieEndsWithTheLease(t *testing.T) {
 				return err == nil && group != all[0]
 			})
 		}
-		must(t, syscall.Kill(guardPID, syscall.SIGSTOP))
+		freeze(t, guardPID)
 		until := time.Now().Add(10 * time.Second)
 		f.g.Lease("s1", until, 36*time.Second) // its work is late 6.75 s before
 		testkit.Eventually(t, "the end of all", func() bool {
@@ -335,7 +335,7 @@ func TestAnOwnerGivesUpWhoseGuardDoesNotDie(t *testing.T) {
 	ran := f.run(ctx)
 	must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "echo $PPID >" + f.path("guard")}))
 	guardPID := pids(t, f.path("guard"), 1)[0]
-	must(t, syscall.Kill(guardPID, syscall.SIGSTOP))
+	freeze(t, guardPID)
 	cancel()
 	if err := within(t, "the end of Run", ran); !errors.Is(err, guard.ErrStuck) {
 		t.Errorf("Run: got %v, want %v", err, guard.ErrStuck)

@@ -132,7 +132,7 @@ func TestAGoodbyeIsCutShortWhenASuccessorComes(t *testing.T) {
 
 func TestAFrozenOwnerHasNoGoodbye(t *testing.T) {
 	m := startMourned(t, "", "", 0)
-	must(t, m.cmd.Process.Signal(syscall.SIGSTOP))
+	freeze(t, m.cmd.Process.Pid)
 	testkit.Eventually(t, "the end of the work", func() bool { return !running(m.all[0]) })
 	// ten looks at its presence: a guard that took it for dead would have said it
 	time.Sleep(100 * time.Millisecond)
@@ -160,9 +160,7 @@ func TestACleanEndHasNoGoodbye(t *testing.T) {
 func TestAKilledGuardSaysNothing(t *testing.T) {
 	m := startMourned(t, "", "", 0)
 	// frozen first, so that neither sees the other die
-	for _, pid := range []int{m.cmd.Process.Pid, m.guardPID} {
-		must(t, syscall.Kill(pid, syscall.SIGSTOP))
-	}
+	freeze(t, m.cmd.Process.Pid, m.guardPID)
 	m.kill(m.guardPID)
 	m.die()
 	m.guardEnds()
@@ -204,10 +202,9 @@ func TestLeftNothingIsTrueWhenTheCommandsOfADeadOwnerAreGone(t *testing.T) {
 	if guard.LeftNothing(file, id) {
 		t.Error("its commands run")
 	}
-	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
-		for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
-			must(t, syscall.Kill(pid, sig))
-		}
+	freeze(t, o.cmd.Process.Pid, guardPID)
+	for _, pid := range []int{o.cmd.Process.Pid, guardPID} {
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
 	// Now its grandchildren are left, and nobody looks after them.
 	another := filepath.Join(t.TempDir(), "lock")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -231,6 +232,25 @@ func state(pid int) byte {
 		return 0
 	}
 	return b[bytes.LastIndexByte(b, ')')+2]
+}
+
+// freeze stops processes, and returns when no thread of theirs runs: SIGSTOP is delivered at once,
+// and obeyed by each thread in its own time.
+func freeze(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		must(t, syscall.Kill(pid, syscall.SIGSTOP))
+	}
+	for _, pid := range pids {
+		testkit.Eventually(t, fmt.Sprintf("the halt of process %d", pid), func() bool {
+			threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+			must(t, err)
+			return !slices.ContainsFunc(threads, func(file string) bool {
+				b, err := os.ReadFile(file)
+				return err == nil && b[bytes.LastIndexByte(b, ')')+2] != 'T'
+			})
+		})
+	}
 }
 
 func running(pid int) bool { s := state(pid); return s != 0 && s != 'Z' && s != 'X' }
