@@ -68,10 +68,11 @@ func (l EventLog) given(item, member string) time.Time {
 }
 
 func (c *Client) item(ctx context.Context, id string, weighed bool) (ItemStatus, error) {
-	_, _, items, err := c.look(ctx, weighed)
+	v, err := c.view(ctx, weighed)
 	if err != nil {
 		return ItemStatus{}, err
 	}
+	items, _, _ := v.items()
 	for _, i := range items {
 		if i.ID == id {
 			return i, nil
