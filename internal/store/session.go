@@ -214,12 +214,6 @@ func (s *Store) sessionExists(ctx context.Context, id string, timeout time.Durat
 	return exists, err
 }
 
-// SessionName is [Store.SessionExists] and the name that the session was given when it was made.
-func (s *Store) SessionName(ctx context.Context, id string) (name string, exists bool, err error) {
-	o, exists, err := s.SessionInfo(ctx, id)
-	return o.Name, exists, err
-}
-
 // SessionInfo is [Store.SessionExists] and what the session was made with: its name and its TTL,
 // 0 where it has none.
 func (s *Store) SessionInfo(ctx context.Context, id string) (o SessionOptions, exists bool,

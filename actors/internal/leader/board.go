@@ -88,7 +88,7 @@ func (in *inputs) sortKeys(b *board, p *plan) owners {
 		if !present {
 			b.lost = append(b.lost, member)
 			if !away.over(in.now) {
-				b.grace = b.grace || !in.lasting(away)
+				b.grace = b.grace || !away.since.IsZero()
 				p.wake = actor.Earliest(p.wake, away.ends())
 			}
 		}

@@ -43,7 +43,6 @@ type limits struct {
 	releases map[string]time.Time
 	stopping time.Duration
 	hold     time.Duration // of the members' brake: see [actor.Settings]
-	merge    time.Duration
 }
 
 // limitsOf are those of a workload of so many items.
@@ -53,8 +52,7 @@ func limitsOf(set actor.Settings, items int) limits {
 		share := int(set.MoveBudgetShare * float64(items))
 		n = min(cmp.Or(n, share), share)
 	}
-	return limits{budget: max(1, n), stopping: set.StopTimeout, hold: set.BrakeHold,
-		merge: set.Merge}
+	return limits{budget: max(1, n), stopping: set.StopTimeout, hold: set.BrakeHold}
 }
 
 // indexOf gives each item of a workload its place.

@@ -154,7 +154,6 @@ func (a *Assigner) readAll(ctx context.Context) error {
 // inherit goes on with what the last leader has noted.
 func (a *Assigner) inherit(now time.Time) {
 	s := a.noted.state
-	a.brake.inherit(s, now)
 	if now.Sub(s.At).Abs() < max(s.Life, a.life()) {
 		maps.Copy(a.absences.handed, s.Absent)
 	}

@@ -231,7 +231,7 @@ func (a *Assigner) refuse(o *order, err error, sent int, forGood bool) {
 // between.
 func (a *Assigner) readOutdated(ctx context.Context, ids []string) error {
 	for _, id := range ids {
-		a.absences.refused(id, time.Now())
+		a.absences.refused(id)
 		delete(a.readAt, id)
 	}
 	read, err := a.readKeys(ctx, ids)
