@@ -90,7 +90,7 @@ func (l *ledger) minimum(in *inputs, b *board) int {
 		}
 	}
 	n := 0
-	for _, move := range in.compute(b).Moves {
+	for _, move := range b.compute().Moves {
 		if move.To != placement.None {
 			n++
 		}

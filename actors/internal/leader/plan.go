@@ -42,7 +42,7 @@ func (in *inputs) plan() plan {
 	in.writeAnew(&p, b)
 	failed := in.takeFailing(&p, b)
 	in.forget(&p, failed)
-	placed := in.compute(b)
+	placed := b.compute()
 	in.countUnplaced(&p, placed)
 	moving := in.move(&p, b, placed)
 	in.callBack(&p, b, moving)
