@@ -78,13 +78,6 @@ type Control struct {
 	RestartItems, RestartMembers Table[uint64]
 }
 
-// Same tells whether two views show the same orders.
-func (c Control) Same(o Control) bool {
-	return c.Freeze == o.Freeze && c.Override == o.Override && Same(c.Drain, o.Drain) &&
-		Same(c.Pins, o.Pins) && Same(c.Preferred, o.Preferred) &&
-		Same(c.RestartItems, o.RestartItems) && Same(c.RestartMembers, o.RestartMembers)
-}
-
 // Share is one member's part of the workload.
 type Share struct {
 	Items     int    // owned, those being released included

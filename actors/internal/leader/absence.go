@@ -54,9 +54,6 @@ func (x absence) word() string {
 // for, as a duration, which is never too long. A leader that finds the note goes on from there, if
 // it is the same absence: no record, and the same ack with the same session, which is gone. A
 // registration writes the ack, with a value that was never there.
-//
-// Only a Consul that went back makes an absence begin anew: the member may have been back in what
-// it has forgotten.
 
 // absences are the members that are missing, and what the last leader has noted of them.
 type absences struct {
@@ -66,12 +63,6 @@ type absences struct {
 
 func newAbsences() absences {
 	return absences{map[string]absence{}, map[string]protocol.Waited{}}
-}
-
-// forget makes every grace begin anew.
-func (x absences) forget() {
-	clear(x.away)
-	clear(x.handed)
 }
 
 // applied takes in an order that was carried out.
