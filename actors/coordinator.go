@@ -90,8 +90,7 @@ func (c Config) settings() actor.Settings {
 		Grace: c.Grace, LeaderSoak: c.LeaderSoak, Merge: c.Merge,
 		WorkerSoak: c.WorkerSoak, StopTimeout: c.StopTimeout, KeepItems: c.KeepItems,
 		BrakeHold: c.BrakeHold, MoveBudget: c.MoveBudget,
-		MoveBudgetShare: c.MoveBudgetShare, ItemCooldown: c.ItemCooldown,
-		MaxRestarts: c.MaxRestarts, RestartWindow: c.RestartWindow,
+		MoveBudgetShare: c.MoveBudgetShare, MaxRestarts: c.MaxRestarts, RestartWindow: c.RestartWindow,
 		OnChange: actor.OnChange(c.OnChange),
 		Process:  *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
 	}

@@ -211,9 +211,6 @@ type Timing struct {
 	// MoveBudgetShare is the same as a share of the workload, above 0 and up to 1. Where both are
 	// given the smaller one holds. One item may always move. Default: 0, none.
 	MoveBudgetShare float64
-	// ItemCooldown is how long an item stays where it was placed before it may be moved for balance
-	// again. Leaders keep the times to themselves: a new leader knows none. Default: 0.
-	ItemCooldown time.Duration
 	// RestartWindow is the time within which MaxRestarts counts: 1 s to 24 h. Default: 10 minutes.
 	RestartWindow time.Duration
 	// BrakeHold is how long the leader waits for members to come back when more
@@ -379,8 +376,7 @@ func (c Config) Validate() error {
 	}
 	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge,
 		"worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "grace": d.Grace,
-		"keep-items": d.KeepItems, "item-cooldown": d.ItemCooldown,
-		"brake-time": d.BrakeHold} {
+		"keep-items": d.KeepItems, "brake-time": d.BrakeHold} {
 		if v < 0 || v > MaxTime {
 			bad("%s %v: give a time of 0s to %v", name, v, MaxTime)
 		}

@@ -59,8 +59,10 @@ type memory struct {
 	zones    zoneMemory
 	events   *eventLog
 	noted    noted
-	ledger   ledger
-	planned  *inputs // of the last plan
+	moves    map[string]int       // by reason: what was granted or moved
+	releases map[string]time.Time // of the last plan
+	settled  bool                 // by the last plan
+	planned  *inputs              // of the last plan
 	// workloadAt is the index of the workload of that.
 	workloadAt uint64
 	ladder     *store.Ladder
@@ -86,7 +88,7 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.memory = memory{epoch: a.views.leadership.Get(), known: known{},
 		readAt: map[string]uint64{}, absences: newAbsences(), failures: newFailures(),
 		refusals: refusals{}, zones: zoneMemory{}, events: newEventLog(a.Keys, a.ID),
-		ledger: newLedger(), ladder: store.NewLadder(), odd: protocol.StrangeKeys{Log: a.Log}}
+		moves: map[string]int{}, ladder: store.NewLadder(), odd: protocol.StrangeKeys{Log: a.Log}}
 	defer a.handOn(ctx)
 	err := a.work(ctx)
 	if errors.Is(err, errTermOver) {

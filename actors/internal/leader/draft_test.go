@@ -130,15 +130,6 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 		"balance":       {[]func(*inputs){all}, []string{"revoke a n1", "revoke b n1"}, false, 0},
 		"balance, within the budget": {[]func(*inputs){all, func(s *inputs) { s.budget = 1 }},
 			[]string{"revoke a n1"}, false, 0},
-		"no balance of what was placed just now": {[]func(*inputs){all, func(s *inputs) {
-			s.cooling = map[string]time.Time{"a": s.now.Add(9 * time.Second),
-				"b": s.now.Add(-time.Second)}
-		}}, []string{"revoke b n1"}, false, 9 * time.Second},
-		"a drained member gives up what was placed just now": {[]func(*inputs){even,
-			func(s *inputs) {
-				s.control.Drain = messages.TableOf(map[string]time.Time{"n2": {}})
-				s.cooling = map[string]time.Time{"c": s.now.Add(time.Second)}
-			}}, []string{"revoke c n2", "revoke d n2"}, false, 0},
 		"no balance before the soak": {[]func(*inputs){all, func(s *inputs) {
 			s.balance = false
 		}}, nil, true, 0},

@@ -36,8 +36,6 @@ type rest struct {
 // limits are the leader's settings, and what it has done so far that counts against them.
 type limits struct {
 	budget int // the most items on the move for balance, or from drained members, at one time
-	// cooling says until when an item stays where it was placed.
-	cooling map[string]time.Time
 	// releases are the items that were on the move at the last plan, and since when. One that takes
 	// longer than stopping counts no more: its work does not stop.
 	releases map[string]time.Time

@@ -223,15 +223,12 @@ func (in *inputs) putOff(p *plan, b *board, ref keyRef, move placement.Move, ful
 	room time.Time) bool {
 	switch move.Reason {
 	case placement.Balance:
-		cooling := in.cooling[ref.item]
 		switch {
 		case !in.balance:
 			p.waiting = true
 		case b.grace:
 		case full:
 			p.wake = actor.Earliest(p.wake, room)
-		case in.now.Before(cooling):
-			p.wake = actor.Earliest(p.wake, cooling)
 		default:
 			return false
 		}
