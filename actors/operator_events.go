@@ -140,7 +140,7 @@ func (o *Operator) WatchEventLog(ctx context.Context) iter.Seq[EventLog] {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		var crowd store.Crowd
-		watch := o.store.WatchPrefix(o.keys.Events())
+		watch := store.WatchPrefix(o.store, o.keys.Events())
 		for view := range watch.Views(ctx, "events", &store.Polls{}, watch.Next) {
 			if !yield(o.eventLog(view.Entries)) || !store.Pause(ctx, crowd.Rest(view)) {
 				return

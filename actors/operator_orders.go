@@ -69,7 +69,7 @@ func (o *Operator) ItemsLeft(ctx context.Context, member string) (int, error) {
 	if err := protocol.CheckID("member id", member); err != nil {
 		return 0, err
 	}
-	names, err := o.store.ListKeys(ctx, o.keys.AssignmentsOf(member), "")
+	names, _, err := o.store.ListKeys(ctx, o.keys.AssignmentsOf(member), "")
 	if err != nil {
 		return 0, fmt.Errorf("counting the items of %s: %w", member, err)
 	}

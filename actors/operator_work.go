@@ -112,7 +112,7 @@ func (o *Operator) RemoveWork(ctx context.Context, ids ...string) error {
 			return err
 		}
 	}
-	names, err := o.store.ListKeys(ctx, o.keys.Workload(), "")
+	names, _, err := o.store.ListKeys(ctx, o.keys.Workload(), "")
 	if err != nil {
 		return fmt.Errorf("removing work: nothing is removed: %w", err)
 	}
@@ -193,7 +193,7 @@ func (o *Operator) ListWork(ctx context.Context) ([]WorkStatus, error) {
 
 // ItemIDs lists the ids of the workload, in order, without reading payloads. Errors as for Status.
 func (o *Operator) ItemIDs(ctx context.Context) ([]string, error) {
-	names, err := o.store.ListKeys(ctx, o.keys.Workload(), "")
+	names, _, err := o.store.ListKeys(ctx, o.keys.Workload(), "")
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
@@ -208,7 +208,7 @@ func (o *Operator) ItemIDs(ctx context.Context) ([]string, error) {
 
 // MemberIDs lists the ids of the registered members, in order. Errors as for Status.
 func (o *Operator) MemberIDs(ctx context.Context) ([]string, error) {
-	names, err := o.store.ListKeys(ctx, o.keys.Members(), "")
+	names, _, err := o.store.ListKeys(ctx, o.keys.Members(), "")
 	if err != nil {
 		return nil, fmt.Errorf("listing members: %w", err)
 	}
