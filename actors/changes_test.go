@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // seenPayloads notes the payloads that the work of a cluster has been called with, or been sent.
@@ -66,15 +67,15 @@ func TestAChangedPayloadReachesRunningWorkAsItsHostHasChosen(t *testing.T) {
 		run(t, func(c *cluster) {
 			seen := &seenPayloads{of: map[string][]string{}, token: map[string][]uint64{}}
 			op, ctx := c.operator(), c.t.Context()
-			c.must(op.AddWork(ctx, actors.WorkInput{ID: "a", Payload: []byte("one")},
-				actors.WorkInput{ID: "b", Payload: []byte("one")}))
+			c.must(op.AddWork(ctx, operator.WorkInput{ID: "a", Payload: []byte("one")},
+				operator.WorkInput{ID: "b", Payload: []byte("one")}))
 			seen.on(c, "n1", name)
 			seen.on(c, "n2", name)
 			c.await("they run", 20*time.Second, c.balanced(2))
 			owners := c.owners()
 			change := func(payload string, weight uint64) {
 				c.t.Helper()
-				c.must(op.AddWork(ctx, actors.WorkInput{ID: "a", Payload: []byte(payload),
+				c.must(op.AddWork(ctx, operator.WorkInput{ID: "a", Payload: []byte(payload),
 					Weight: weight}))
 				time.Sleep(5 * time.Second)
 			}
@@ -117,11 +118,12 @@ func TestAChangedPayloadReachesRunningWorkAsItsHostHasChosen(t *testing.T) {
 
 // What changes no place is no reason to put balance off: it may change all the time.
 func TestAJoinerGetsItsShareWhilePayloadsAndOrdersToRestartCome(t *testing.T) {
-	for what, change := range map[string]func(op *actors.Operator, ctx context.Context, n int) error{
-		"payloads": func(op *actors.Operator, ctx context.Context, n int) error {
-			return op.AddWork(ctx, actors.WorkInput{ID: "a", Payload: fmt.Append(nil, n)})
+	for what, change := range map[string]func(op *operator.Client, ctx context.Context,
+		n int) error{
+		"payloads": func(op *operator.Client, ctx context.Context, n int) error {
+			return op.AddWork(ctx, operator.WorkInput{ID: "a", Payload: fmt.Append(nil, n)})
 		},
-		"orders to restart": func(op *actors.Operator, ctx context.Context, _ int) error {
+		"orders to restart": func(op *operator.Client, ctx context.Context, _ int) error {
 			return op.Restart(ctx, "a")
 		},
 	} {
@@ -151,8 +153,8 @@ func TestWorkThatIsCalledAgainGetsThePayloadOfNow(t *testing.T) {
 		op := c.operator()
 		must := func(payload string, weight uint64) {
 			t.Helper()
-			if err := op.AddWork(c.t.Context(), actors.WorkInput{ID: "w", Payload: []byte(payload),
-				Weight: weight}); err != nil {
+			if err := op.AddWork(c.t.Context(), operator.WorkInput{ID: "w",
+				Payload: []byte(payload), Weight: weight}); err != nil {
 				t.Fatal(err)
 			}
 		}

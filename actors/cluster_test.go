@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/eventcheck"
 	"github.com/coordd/coordd/internal/protocol"
@@ -269,9 +270,9 @@ func (c *cluster) must(err error) {
 }
 
 // operator gives orders about the cluster's items.
-func (c *cluster) operator() *actors.Operator {
+func (c *cluster) operator() *operator.Client {
 	c.t.Helper()
-	op, err := actors.NewOperator(c.client, "demo")
+	op, err := operator.New(c.client, "demo")
 	c.must(err)
 	return op
 }

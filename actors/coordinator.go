@@ -249,8 +249,7 @@ func (c *Coordinator) Stuck(now time.Time) (actor string, since time.Time) {
 // for a slow reader before some are dropped, which the stream then says.
 func (c *Coordinator) Events(size int) *supervisor.Subscription { return c.root.Subscribe(size) }
 
-// ErrNotFound is returned by [KV.Get] for a key that does not exist (an empty value is a value),
-// and by [Operator.RemoveWork] for items that are not in the workload.
+// ErrNotFound is returned by [KV.Get] for a key that does not exist (an empty value is a value).
 var ErrNotFound = store.ErrNotFound
 
 // KV reads and writes single keys for the host.

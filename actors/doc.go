@@ -28,5 +28,6 @@
 //
 // The protocol that holds this stands in docs/design.md, section 5. The actors stand in
 // internal/member, those of the leader in internal/leader, what they share in internal/actor.
-// tree.go wires them; coordinator.go is the host's entry.
+// tree.go wires them; coordinator.go is the host's entry. What people see and order from outside is
+// in package actors/operator.
 package actors

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 func TestAnItemIsMovedForBalanceWhenItsCooldownIsOver(t *testing.T) {
@@ -111,5 +112,43 @@ func TestADrainGoesOnBesideWorkThatDoesNotStop(t *testing.T) {
 		if left != 3 {
 			c.t.Errorf("%d items are left at n1, where the work of 3 does not stop", left)
 		}
+	})
+}
+
+func TestADrainedMemberIsEmptiedAndAPinnedItemComesToItsMember(t *testing.T) {
+	run(t, func(c *cluster) {
+		ctx := c.t.Context()
+		op := c.operator()
+		c.must(op.AddWork(ctx, operator.WorkInput{ID: "a"}, operator.WorkInput{ID: "b"},
+			operator.WorkInput{ID: "c"}, operator.WorkInput{ID: "d"}))
+		c.start("n1")
+		c.start("n2")
+		c.await("4 items run", 20*time.Second, c.balanced(4))
+		c.must(op.Drain(ctx, "n1"))
+		c.await("n1 is empty", 20*time.Second, func() bool {
+			l := c.loads()
+			return l["n1"] == 0 && l["n2"] == 4
+		})
+		c.must(op.Undrain(ctx, "n1"))
+		c.await("n1 has its share", 30*time.Second, c.balanced(4))
+		for _, w := range []string{"a", "b", "c", "d"} {
+			c.must(op.Pin(ctx, w, "n2"))
+		}
+		c.await("all are at n2", 30*time.Second, func() bool { return c.loads()["n2"] == 4 })
+		for _, w := range []string{"a", "b", "c", "d"} {
+			c.must(op.Unpin(ctx, w))
+		}
+		c.await("shared again", 30*time.Second, c.balanced(4))
+		c.must(op.Freeze(ctx))
+		time.Sleep(time.Second)
+		c.must(op.AddWork(ctx, operator.WorkInput{ID: "e"}))
+		time.Sleep(20 * time.Second)
+		status, err := op.Status(ctx)
+		c.must(err)
+		if !status.Frozen || status.Work.Free != 1 {
+			c.t.Errorf("frozen: %+v", status)
+		}
+		c.must(op.Thaw(ctx))
+		c.await("the new one runs", 20*time.Second, c.balanced(5))
 	})
 }

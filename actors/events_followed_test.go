@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/protocol"
 )
 
@@ -15,9 +15,9 @@ func TestWhoFollowsTheEventLogSeesEachEventOnce(t *testing.T) {
 		three(w.cluster, 9)
 		before := w.last()
 		ctx, cancel := context.WithCancel(w.t.Context())
-		done := make(chan []actors.Event)
+		done := make(chan []operator.Event)
 		go func() {
-			var seen []actors.Event
+			var seen []operator.Event
 			for e := range w.op.FollowEvents(ctx, before) {
 				seen = append(seen, e)
 			}
@@ -28,7 +28,7 @@ func TestWhoFollowsTheEventLogSeesEachEventOnce(t *testing.T) {
 		w.kill(w.leader())
 		time.Sleep(90 * time.Second)
 		cancel()
-		seen, want := <-done, []actors.Event(nil)
+		seen, want := <-done, []operator.Event(nil)
 		for _, e := range w.events() {
 			if e.Index > before {
 				want = append(want, e)
@@ -51,7 +51,7 @@ func TestWhoFollowsTheEventLogAndIsAwayForTooLongIsTold(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		for e := range w.op.FollowEvents(w.t.Context(), before) {
-			if e.Kind != actors.EventsMissed {
+			if e.Kind != operator.EventsMissed {
 				w.t.Errorf("the first event is %+v", e)
 			}
 			break
@@ -67,14 +67,14 @@ func TestWhoFollowsTheEventLogOfAConsulThatForgotItIsTold(t *testing.T) {
 		log, err := w.op.EventLog(w.t.Context())
 		w.must(err)
 		events, last := log.After(w.last() + 1000)
-		if len(events) != 1 || events[0].Kind != actors.EventsMissed || last != w.last() {
+		if len(events) != 1 || events[0].Kind != operator.EventsMissed || last != w.last() {
 			w.t.Errorf("it hears %+v and goes on from %d, and %d is the last", events, last,
 				w.last())
 		}
 		if events, _ := log.After(last); len(events) > 0 {
 			w.t.Errorf("then it hears %+v", events)
 		}
-		if events, last := (actors.EventLog{}).After(1000); len(events) > 0 || last != 0 {
+		if events, last := (operator.EventLog{}).After(1000); len(events) > 0 || last != 0 {
 			w.t.Errorf("of an empty log it hears %+v and goes on from %d", events, last)
 		}
 	})

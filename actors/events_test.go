@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/protocol"
 )
 
 // watched is a cluster whose event log is read.
 type watched struct {
 	*cluster
-	op *actors.Operator
+	op *operator.Client
 }
 
 func logged(t *testing.T, f func(w watched)) {
@@ -24,7 +24,7 @@ func logged(t *testing.T, f func(w watched)) {
 	})
 }
 
-func (w watched) events() []actors.Event {
+func (w watched) events() []operator.Event {
 	w.t.Helper()
 	events, err := w.op.Events(w.t.Context())
 	if err != nil {
@@ -53,7 +53,7 @@ func (w watched) since(index uint64) map[string]int {
 	return n
 }
 
-func line(e actors.Event) string {
+func line(e operator.Event) string {
 	s := e.Kind
 	if e.From != "" || e.To != "" {
 		s += " " + e.From + ">" + e.To
@@ -328,7 +328,7 @@ func TestOrdersAndTheBrakeAreInTheEventLog(t *testing.T) {
 			w.t.Errorf("overridden %d, brake-off %d, removed %d", got["overridden"],
 				got["brake-off"], removed)
 		}
-		if !slices.ContainsFunc(w.events(), func(e actors.Event) bool {
+		if !slices.ContainsFunc(w.events(), func(e operator.Event) bool {
 			return e.Kind == "brake-on" && strings.Contains(e.Why, "items")
 		}) {
 			w.t.Errorf("no brake came on: %v", got)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // One member: it takes the item, works on it, and hands
@@ -32,12 +33,12 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	operator, err := actors.NewOperator(client, "demo")
+	op, err := operator.New(client, "demo")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if err := operator.AddWork(ctx, actors.WorkInput{ID: "device_1",
+	if err := op.AddWork(ctx, operator.WorkInput{ID: "device_1",
 		Payload: []byte("every 5 s")}); err != nil {
 		fmt.Println(err)
 		return

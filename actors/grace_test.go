@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -120,7 +120,7 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 	for name, goes := range map[string]func(c *cluster, id string){
 		"resigned": (*cluster).stop,
 		"drained": func(c *cluster, id string) {
-			op, err := actors.NewOperator(c.client, "demo")
+			op, err := operator.New(c.client, "demo")
 			if err == nil {
 				err = op.Drain(c.t.Context(), id)
 			}

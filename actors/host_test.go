@@ -12,6 +12,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/actors/routing"
 )
 
@@ -110,12 +111,12 @@ func TestAClientThatCannotBeMadeFromTheEnvironmentIsSaidToBeOne(t *testing.T) {
 	t.Setenv("CONSUL_CACERT", filepath.Join(t.TempDir(), "absent.pem"))
 	cfg := actors.Config{Service: "demo", ID: "n1"}
 	_, member := actors.New(cfg)
-	_, operator := actors.NewOperator(nil, "demo")
+	_, orders := operator.New(nil, "demo")
 	_, router := routing.New(routing.Config{Service: "demo"})
 	_, find := routing.Find(t.Context(), routing.Config{Service: "demo"}, "w")
 	_, config := configstore.New(configstore.Config{Service: "demo"})
 	_, depart := actors.Depart(t.Context(), cfg, "", true)
-	for door, err := range map[string]error{"New": member, "NewOperator": operator,
+	for door, err := range map[string]error{"New": member, "operator.New": orders,
 		"routing.New": router, "routing.Find": find, "configstore.New": config, "Depart": depart} {
 		if err == nil || !strings.Contains(err.Error(), "the CONSUL_HTTP_* variables: ") {
 			t.Errorf("%s: %v", door, err)

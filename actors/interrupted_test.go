@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // interrupted is how work has ended that was ended, as a command is whose guard process died.
@@ -37,7 +38,7 @@ func TestWorkThatWasInterruptedHasNotFailed(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Minute)
 		for _, id := range w.items(3) {
-			if i := w.item(id); i.State != actors.ItemRunning || w.noted(id) {
+			if i := w.item(id); i.State != operator.ItemRunning || w.noted(id) {
 				t.Errorf("%s is %v, and noted %v", id, i.State, w.noted(id))
 			}
 		}

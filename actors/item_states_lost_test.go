@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // A lost member's items wait, until when is said, and that holds.
@@ -32,7 +33,7 @@ func TestALostMembersItemsWaitUntilWhenItIsSaid(t *testing.T) {
 						c.t.Fatal(err)
 					}
 					for _, i := range all {
-						if i.ID == items[0] && i.State == actors.ItemWaiting {
+						if i.ID == items[0] && i.State == operator.ItemWaiting {
 							until = i.Until
 						}
 					}
@@ -58,26 +59,6 @@ func TestALostMembersItemsWaitUntilWhenItIsSaid(t *testing.T) {
 					c.t.Errorf("the items were given away %v after %v", late, until)
 				}
 			})
-		})
-	}
-}
-
-// Of a member that is gone it is said since when the leader has missed it, if the leader has noted
-// that.
-func TestSinceWhenALostMemberIsMissedIsSaid(t *testing.T) {
-	for waited, said := range map[time.Duration]bool{3 * time.Second: true, -1: false} {
-		operate(t, func(t *testing.T, d *desk) {
-			d.gone(goneAck, waited, 10*time.Second)
-			status, err := d.op.Status(t.Context())
-			d.must(err)
-			if len(status.Absent) != 1 {
-				t.Fatalf("absent are %+v", status.Absent)
-			}
-			since := status.Absent[0].Since
-			if ago := time.Since(since); said && (ago-waited).Abs() > time.Second ||
-				!said && !since.IsZero() {
-				t.Errorf("it is missed since %v, which is %v ago; want %v", since, ago, waited)
-			}
 		})
 	}
 }

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/coordd/coordd/actors/routing"
 )
@@ -39,13 +38,3 @@ func (c *Coordinator) Locate(ctx context.Context, item string) (Location, error)
 
 // Router is what Locate asks: for those who want to wait for a move, or for all members' addresses.
 func (c *Coordinator) Router() *routing.Router { return c.routes }
-
-// Locate tells where an item is worked on, by reading Consul: two reads, and one for each member.
-// Errors: [ErrMoving], [ErrNoOwner], [ErrUnknownItem], [ErrInvalid], [ErrUnreachable], [ErrDenied].
-func (o *Operator) Locate(ctx context.Context, item string) (Location, error) {
-	loc, err := routing.Find(ctx, o.locate, item)
-	if err != nil {
-		return Location{}, advice(fmt.Sprintf("locating in service %q", o.keys.Service()), err)
-	}
-	return loc, nil
-}

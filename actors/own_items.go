@@ -2,6 +2,8 @@ package actors
 
 import (
 	"time"
+
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // OwnItems is what a member knows of the work of the items that are assigned to it.
@@ -9,7 +11,7 @@ type OwnItems struct {
 	// Known: the member is registered, and has read what is assigned to it since.
 	Known bool
 	// States counts the items by what their work does.
-	States map[ItemState]int
+	States map[operator.ItemState]int
 	// Looping names some of the items whose work ends again and again, by their ids.
 	Looping []string
 	// ClearAt is when items that wait for a former process of this member may run; zero: none do.
@@ -24,15 +26,15 @@ func (c *Coordinator) OwnItems() OwnItems {
 		return OwnItems{}
 	}
 	s := c.cells.records.Summary(time.Now(), m, view, c.cells.holdings.Get())
-	own := OwnItems{Known: true, States: map[ItemState]int{}}
+	own := OwnItems{Known: true, States: map[operator.ItemState]int{}}
 	for state, n := range s.Counts {
-		own.States[ItemState(state)] = n
+		own.States[operator.ItemState(state)] = n
 	}
-	if own.States[ItemWaiting] > 0 {
+	if own.States[operator.ItemWaiting] > 0 {
 		own.ClearAt = s.ClearAt
 	}
 	for _, i := range s.Items {
-		if ItemState(i.State) == ItemLooping {
+		if operator.ItemState(i.State) == operator.ItemLooping {
 			own.Looping = append(own.Looping, i.ID)
 		}
 	}

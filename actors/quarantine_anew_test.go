@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 func TestAQuarantinedItemThatIsRemovedIsForgotten(t *testing.T) {
@@ -45,16 +45,16 @@ func TestAQuarantinedItemThatIsMadeAnewIsTriedAnew(t *testing.T) {
 			time.Sleep(time.Minute)
 			// Another payload is no other item.
 			w.addWork(sick)
-			w.must(w.op.AddWork(w.t.Context(), actors.WorkInput{ID: sick, Payload: []byte("x")}))
+			w.must(w.op.AddWork(w.t.Context(), operator.WorkInput{ID: sick, Payload: []byte("x")}))
 			time.Sleep(time.Minute)
-			if i := w.item(sick); i.State != actors.ItemQuarantined {
+			if i := w.item(sick); i.State != operator.ItemQuarantined {
 				t.Errorf("with another payload it is %v", i.State)
 			}
 			mended.Store(true)
 			w.must(w.op.RemoveWork(w.t.Context(), sick))
 			time.Sleep(pause)
 			w.addWork(sick)
-			w.await("the new one runs", 10*time.Second, w.state(sick, actors.ItemRunning))
+			w.await("the new one runs", 10*time.Second, w.state(sick, operator.ItemRunning))
 			if w.noted(sick) {
 				t.Error("it is noted still that it failed")
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -34,7 +35,7 @@ func (w watched) failing(tries *atomic.Int64, broken func(member, item string) b
 }
 
 // item is what is known of one item.
-func (w watched) item(id string) actors.ItemStatus {
+func (w watched) item(id string) operator.ItemStatus {
 	w.t.Helper()
 	e, err := w.op.Explain(w.t.Context(), id)
 	if err != nil {
@@ -43,14 +44,14 @@ func (w watched) item(id string) actors.ItemStatus {
 	return e.ItemStatus
 }
 
-func (w watched) state(id string, state actors.ItemState) func() bool {
+func (w watched) state(id string, state operator.ItemState) func() bool {
 	return func() bool { return w.item(id).State == state }
 }
 
 // quarantined waits until an item is.
-func (w watched) quarantined(id string) actors.ItemStatus {
+func (w watched) quarantined(id string) operator.ItemStatus {
 	w.t.Helper()
-	w.await(id+" is quarantined", time.Minute, w.state(id, actors.ItemQuarantined))
+	w.await(id+" is quarantined", time.Minute, w.state(id, operator.ItemQuarantined))
 	return w.item(id)
 }
 
@@ -130,7 +131,7 @@ func TestAnItemThatFailsAtTwoMembersIsRunByNobody(t *testing.T) {
 			t.Helper()
 			before := tries.Load()
 			time.Sleep(10 * time.Minute)
-			if now := w.item(items[2]); now.State != actors.ItemQuarantined ||
+			if now := w.item(items[2]); now.State != operator.ItemQuarantined ||
 				!now.Since.Equal(i.Since) || tries.Load() != before {
 				t.Errorf("%s: it is %+v, and was tried %d times", when, now, tries.Load()-before)
 			}
@@ -139,7 +140,7 @@ func TestAnItemThatFailsAtTwoMembersIsRunByNobody(t *testing.T) {
 		status, err := w.op.Status(w.t.Context())
 		w.must(err)
 		if got := status.Problem(); got != "1 item is quarantined: "+items[2] ||
-			status.Work.States[actors.ItemQuarantined] != 1 {
+			status.Work.States[operator.ItemQuarantined] != 1 {
 			t.Errorf("wrong is %q, the states are %v", got, status.Work.States)
 		}
 		plan := w.members[w.leader()].c.Plan().Get()
@@ -173,7 +174,7 @@ func TestAnItemThatFailsAtTwoMembersIsRunByNobody(t *testing.T) {
 		mended.Store(true)
 		w.must(w.op.Restart(w.t.Context(), items[2]))
 		w.await("it runs", time.Minute, func() bool {
-			return w.item(items[2]).State == actors.ItemRunning
+			return w.item(items[2]).State == operator.ItemRunning
 		})
 		if w.noted(items[2]) {
 			t.Error("it is noted still that it failed")
@@ -228,7 +229,7 @@ func TestWithoutALimitWorkIsRestartedForEver(t *testing.T) {
 		w.start("n2")
 		w.await("it is tried", time.Minute, func() bool { return tries.Load() > 0 })
 		time.Sleep(time.Hour)
-		if i := w.item("a"); i.State != actors.ItemLooping || i.Member != "n1" {
+		if i := w.item("a"); i.State != operator.ItemLooping || i.Member != "n1" {
 			t.Errorf("it is %+v", i)
 		}
 	})
@@ -246,9 +247,10 @@ func TestWorkThatFailsSeldomIsNotGivenUp(t *testing.T) {
 				return errors.New("it has ended")
 			}
 		})
-		w.await("it runs", time.Minute, w.state("a", actors.ItemRunning))
+		w.await("it runs", time.Minute, w.state("a", operator.ItemRunning))
 		time.Sleep(2 * time.Hour)
-		if i := w.item("a"); i.State != actors.ItemRunning || i.Member != "n1" || i.Restarts < 25 {
+		if i := w.item("a"); i.State != operator.ItemRunning || i.Member != "n1" ||
+			i.Restarts < 25 {
 			t.Errorf("it is %+v", i)
 		}
 	})
@@ -262,7 +264,7 @@ func TestAFailingItemLoopsWhileTheLeaderHoldsBack(t *testing.T) {
 		w.await("it is tried", time.Minute, func() bool { return tries.Load() > 0 })
 		w.must(w.op.Freeze(w.t.Context()))
 		time.Sleep(10 * time.Minute)
-		if i := w.item("a"); i.State != actors.ItemLooping || tries.Load() < 50 {
+		if i := w.item("a"); i.State != operator.ItemLooping || tries.Load() < 50 {
 			t.Errorf("frozen, it is %+v after %d tries", i, tries.Load())
 		}
 		// What an order has started anew is judged anew.
@@ -294,18 +296,18 @@ func TestWorkThatHasRecoveredLongAgoIsNotTakenAway(t *testing.T) {
 			time.Sleep(5 * time.Minute)
 			mended.Store(true)
 			time.Sleep(5 * time.Minute)
-			if i := w.item("a"); i.State != actors.ItemLooping {
+			if i := w.item("a"); i.State != operator.ItemLooping {
 				t.Errorf("five minutes later it is %v", i.State)
 			}
 			time.Sleep(6 * time.Minute)
 			before := w.item("a")
-			if before.State != actors.ItemRunning {
+			if before.State != operator.ItemRunning {
 				t.Errorf("eleven minutes later it is %v", before.State)
 			}
 			started := w.startsOf("a")
 			w.must(w.op.Thaw(w.t.Context()))
 			time.Sleep(time.Minute)
-			if i := w.item("a"); i.State != actors.ItemRunning || w.startsOf("a") != started ||
+			if i := w.item("a"); i.State != operator.ItemRunning || w.startsOf("a") != started ||
 				w.noted("a") {
 				t.Errorf("it ran well for eleven minutes, and is %+v now", i)
 			}

@@ -137,10 +137,10 @@ type Config struct {
 	// started again, whatever it returns, but for an error with a method Interrupted() bool that
 	// returns true: that says that it was no end of its own. When it ends once more the item is
 	// given up: it is tried at one other member, and where it fails too, or there is none, it is
-	// quarantined: nobody runs it until [Operator.Restart], or where there was none until another
-	// member takes it. An error with a method HostFault() bool that returns true says that the host
-	// was to blame: for that the item is tried elsewhere, and never quarantined. Default (0): it is
-	// started again for ever.
+	// quarantined: nobody runs it until [operator.Client.Restart], or where there was none until
+	// another member takes it. An error with a method HostFault() bool that returns true says that
+	// the host was to blame: for that the item is tried elsewhere, and never quarantined. Default
+	// (0): it is started again for ever.
 	MaxRestarts int
 	// OnChange is what becomes of running work whose item changes. Default: [KeepOnChange].
 	OnChange OnChange
@@ -271,6 +271,9 @@ const (
 // ErrConfig is returned by [New] for a setting that cannot work; the text says which, and its
 // range. It is the ErrConfig of packages routing and dispatch, too.
 var ErrConfig = routing.ErrConfig
+
+// ErrInvalid is returned by [Coordinator.Run] for a setting that Consul refuses; the text names it.
+var ErrInvalid = store.ErrInvalid
 
 // ErrIDTaken is returned by [Coordinator.Run] when another living process has this
 // member's id; the text names it.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
@@ -236,11 +236,11 @@ func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 			HttpClient: &http.Client{Transport: p}})
 		must := c.must
 		must(err)
-		op, err := actors.NewOperator(opClient, "demo")
+		op, err := operator.New(opClient, "demo")
 		must(err)
-		var items []actors.WorkInput
+		var items []operator.WorkInput
 		for _, id := range c.items(9) {
-			items = append(items, actors.WorkInput{ID: id})
+			items = append(items, operator.WorkInput{ID: id})
 		}
 		must(op.AddWork(t.Context(), items...))
 		for _, id := range []string{"n1", "n2", "n3"} {
@@ -261,7 +261,7 @@ func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 
 		must(op.RemoveWork(t.Context(), item))
 		step(5*time.Second, "a removal")
-		must(op.AddWork(t.Context(), actors.WorkInput{ID: item, Payload: []byte("anew")}))
+		must(op.AddWork(t.Context(), operator.WorkInput{ID: item, Payload: []byte("anew")}))
 		step(5*time.Second, "its return")
 		must(op.Freeze(t.Context()))
 		must(op.Thaw(t.Context()))

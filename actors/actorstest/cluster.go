@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
@@ -42,9 +43,9 @@ func New(t testing.TB) *Cluster {
 func (c *Cluster) Client() *api.Client { return c.client }
 
 // Operator is coordd's operator: it changes the workload, gives orders and reads the status.
-func (c *Cluster) Operator() *actors.Operator {
+func (c *Cluster) Operator() *operator.Client {
 	c.t.Helper()
-	o, err := actors.NewOperator(c.client, Service)
+	o, err := operator.New(c.client, Service)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -54,9 +55,9 @@ func (c *Cluster) Operator() *actors.Operator {
 // AddWork adds items without a payload; for more use Operator.
 func (c *Cluster) AddWork(ids ...string) {
 	c.t.Helper()
-	var items []actors.WorkInput
+	var items []operator.WorkInput
 	for _, id := range ids {
-		items = append(items, actors.WorkInput{ID: id})
+		items = append(items, operator.WorkInput{ID: id})
 	}
 	if err := c.Operator().AddWork(context.WithoutCancel(c.t.Context()), items...); err != nil {
 		c.t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
 	"github.com/coordd/coordd/actors/metrics"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -20,9 +21,9 @@ func BenchmarkScrape(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		b.Run(fmt.Sprintf("items=%d", n), func(b *testing.B) {
 			c := actorstest.New(b)
-			var work []actors.WorkInput
+			var work []operator.WorkInput
 			for i := range n {
-				work = append(work, actors.WorkInput{ID: fmt.Sprintf("item_%05d", i)})
+				work = append(work, operator.WorkInput{ID: fmt.Sprintf("item_%05d", i)})
 			}
 			if err := c.Operator().AddWork(b.Context(), work...); err != nil {
 				b.Fatal(err)

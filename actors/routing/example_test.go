@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/actors/routing"
 )
 
@@ -37,12 +38,12 @@ func Example() {
 		return
 	}
 	running.Go(func() { _ = member.Run(ctx) })
-	operator, err := actors.NewOperator(client, "demo")
+	op, err := operator.New(client, "demo")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if err := operator.AddWork(ctx, actors.WorkInput{ID: "device_1"}); err != nil {
+	if err := op.AddWork(ctx, operator.WorkInput{ID: "device_1"}); err != nil {
 		fmt.Println(err)
 	}
 

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // Actions are what a host lets those do with members who reach the handler, such as the trials of
@@ -15,7 +15,7 @@ import (
 type Actions interface {
 	// Offered lists the members with what may be done with each now, when the service is as the
 	// status says. A member that is not registered may be among them: it has a row then.
-	Offered(now actors.Status) []MemberActions
+	Offered(now operator.Status) []MemberActions
 	// Do carries out an action that was offered a moment ago, and returns when it is done. The
 	// error is the answer.
 	Do(ctx context.Context, member, action string) error

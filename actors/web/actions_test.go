@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit"
@@ -18,7 +18,7 @@ import (
 // trials offers to kill n1, and whatever else fails.
 type trials struct{ done []string }
 
-func (t *trials) Offered(actors.Status) []web.MemberActions {
+func (t *trials) Offered(operator.Status) []web.MemberActions {
 	return []web.MemberActions{{Member: "n1", State: "frozen", Actions: []web.Action{
 		{Name: "kill", Label: "Kill", Hint: "It is gone."}, {Name: "fail", Label: "Fail"}}}}
 }
@@ -36,7 +36,7 @@ func observed(t *testing.T, o web.Options) http.Handler {
 	t.Helper()
 	client, stop := devconsul.Quiet()
 	t.Cleanup(stop)
-	op, err := actors.NewOperator(client, "demo")
+	op, err := operator.New(client, "demo")
 	if err != nil {
 		t.Fatal(err)
 	}

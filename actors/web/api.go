@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // openAPI describes all paths but the page, the configuration and the actions.
@@ -143,14 +143,14 @@ func number(q url.Values, name string, least, most, otherwise uint64) (uint64, e
 // items answers with those that are asked for, in the order of their ids. A link names the next
 // ones.
 func (s *site) items(w http.ResponseWriter, r *http.Request, q url.Values) {
-	filter := actors.ItemFilter{IDs: q["id"], Members: list(q, "member")}
+	filter := operator.ItemFilter{IDs: q["id"], Members: list(q, "member")}
 	for _, state := range list(q, "state") {
-		if !slices.Contains(actors.ItemStates, actors.ItemState(state)) {
+		if !slices.Contains(operator.ItemStates, operator.ItemState(state)) {
 			refuse(w, http.StatusBadRequest, fmt.Errorf("state=%s: give some of %v", quote(state),
-				actors.ItemStates))
+				operator.ItemStates))
 			return
 		}
-		filter.States = append(filter.States, actors.ItemState(state))
+		filter.States = append(filter.States, operator.ItemState(state))
 	}
 	limit, err := number(q, "limit", 1, maxItems, defaultItems)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *site) items(w http.ResponseWriter, r *http.Request, q url.Values) {
 	}
 	v := s.status.look(r.Context())
 	s.send(w, r, v.err, func() any {
-		found, after, match := []actors.ItemStatus{}, q.Get("after"), filter.Match()
+		found, after, match := []operator.ItemStatus{}, q.Get("after"), filter.Match()
 		for _, i := range v.items {
 			if i.ID <= after || !match(i) {
 				continue
@@ -179,16 +179,16 @@ func (s *site) items(w http.ResponseWriter, r *http.Request, q url.Values) {
 func (s *site) item(w http.ResponseWriter, r *http.Request, _ url.Values) {
 	id := r.PathValue("id")
 	v := s.status.look(r.Context())
-	n, found := slices.BinarySearchFunc(v.items, id, func(i actors.ItemStatus, id string) int {
+	n, found := slices.BinarySearchFunc(v.items, id, func(i operator.ItemStatus, id string) int {
 		return strings.Compare(i.ID, id)
 	})
 	if v.err == nil && !found {
 		refuse(w, http.StatusNotFound, fmt.Errorf("item %s: it is not in the workload", quote(id)))
 		return
 	}
-	var e actors.Explanation
+	var e operator.Explanation
 	if found {
-		var log actors.EventLog
+		var log operator.EventLog
 		if l := s.log.look(r.Context()); l.err == nil {
 			log = l.events
 		}

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // newEventLog reads the event log when someone looks.
-func newEventLog(op *actors.Operator, explain func(error) error) *viewCache {
+func newEventLog(op *operator.Client, explain func(error) error) *viewCache {
 	return newViewCache(func(ctx context.Context) *view {
 		l, err := op.EventLog(ctx)
 		if err != nil && explain != nil {
@@ -59,7 +59,7 @@ func wantedOf(r *http.Request, q url.Values) (want wanted, err error) {
 		}
 	}
 	if want.about = q.Get("about"); want.about != "" {
-		if err := actors.CheckID(want.about); err != nil {
+		if err := operator.CheckID(want.about); err != nil {
 			return want, fmt.Errorf("about: %w", err)
 		}
 	}
@@ -110,7 +110,7 @@ func (s *site) events(w http.ResponseWriter, r *http.Request, q url.Values) {
 	v := s.log.look(r.Context())
 	s.send(w, r, v.err, func() any {
 		events, _ := v.events.After(want.after)
-		events = actors.About(events, want.about, want.since)
+		events = operator.About(events, want.about, want.since)
 		if n := uint64(len(events)); n > want.limit {
 			events = events[n-want.limit:] // the newest
 		}
@@ -162,7 +162,7 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 			if !l.known {
 				continue
 			}
-			var events []actors.Event
+			var events []operator.Event
 			if begun {
 				events, want.after = l.After(want.after)
 			} else {
@@ -183,9 +183,9 @@ var errStopping = errors.New("the host stops")
 
 // tell sends events. It ends early if the client goes or the host stops. A client that there is
 // nothing to tell gets the id alone.
-func (s *site) tell(w io.Writer, events []actors.Event, want wanted) error {
+func (s *site) tell(w io.Writer, events []operator.Event, want wanted) error {
 	b := bufio.NewWriter(w)
-	events = actors.About(events, want.about, want.since)
+	events = operator.About(events, want.about, want.since)
 	if len(events) == 0 {
 		fmt.Fprintf(b, "id: %d\n\n", want.after)
 	}

@@ -17,8 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // piped is the answer to a client that reads it as it comes.
@@ -35,13 +35,13 @@ func (p *piped) Flush()               {}
 // listener is a client that follows the events.
 type listener struct {
 	mu     sync.Mutex
-	events []actors.Event
+	events []operator.Event
 	last   string // id of the last event
 	leave  context.CancelFunc
 	gone   sync.WaitGroup
 }
 
-func (l *listener) seen() ([]actors.Event, string) {
+func (l *listener) seen() ([]operator.Event, string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.events, l.last
@@ -68,7 +68,7 @@ func listen(t *testing.T, h http.Handler, url string, headers ...string) *listen
 			if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
 				l.last = id
 			} else if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				var e actors.Event
+				var e operator.Event
 				if err := json.Unmarshal([]byte(data), &e); err != nil {
 					t.Error(err)
 				}
@@ -85,7 +85,7 @@ func (l *listener) end() {
 	l.gone.Wait()
 }
 
-func counted(events []actors.Event) map[string]int {
+func counted(events []operator.Event) map[string]int {
 	n := map[string]int{}
 	for _, e := range events {
 		n[e.Kind] += max(1, len(e.Items))
@@ -186,8 +186,8 @@ type aLog struct {
 	begun    int
 }
 
-func (a *aLog) watch(ctx context.Context) iter.Seq[actors.EventLog] {
-	return func(yield func(actors.EventLog) bool) {
+func (a *aLog) watch(ctx context.Context) iter.Seq[operator.EventLog] {
+	return func(yield func(operator.EventLog) bool) {
 		a.mu.Lock()
 		a.watching++
 		a.begun++
@@ -198,7 +198,7 @@ func (a *aLog) watch(ctx context.Context) iter.Seq[actors.EventLog] {
 			a.watching--
 			a.mu.Unlock()
 		}()
-		for ctx.Err() == nil && yield(actors.EventLog{}) {
+		for ctx.Err() == nil && yield(operator.EventLog{}) {
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Second):
@@ -285,7 +285,7 @@ func TestTheItemsComeInPagesThatLinkToTheNext(t *testing.T) {
 				nil)
 			r.Host = "localhost"
 			h.ServeHTTP(w, r)
-			var items []actors.ItemStatus
+			var items []operator.ItemStatus
 			if err := json.Unmarshal(w.Body.Bytes(), &items); err != nil || len(items) > 10 {
 				t.Fatalf("%d: %v: %s", w.Code, err, w.Body)
 			}
@@ -319,8 +319,8 @@ func TestALogThatCannotBeReadEndsItsFollowersAndNotTheProcess(t *testing.T) {
 				var log aLog
 				begun := 0
 				s := showing(&fakeLooker{})
-				s.follow = newFeed(func(ctx context.Context) iter.Seq[actors.EventLog] {
-					return func(yield func(actors.EventLog) bool) {
+				s.follow = newFeed(func(ctx context.Context) iter.Seq[operator.EventLog] {
+					return func(yield func(operator.EventLog) bool) {
 						if begun++; begun > 1 {
 							log.watch(ctx)(yield)
 							return

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"sync"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -18,7 +18,7 @@ const defaultFollowers = 64
 // while there is any of them, and none else. Nothing is queued for a follower: one that takes its
 // time finds the newest log.
 type feed struct {
-	watch func(context.Context) iter.Seq[actors.EventLog]
+	watch func(context.Context) iter.Seq[operator.EventLog]
 	most  int
 
 	mu        sync.Mutex
@@ -29,14 +29,14 @@ type feed struct {
 
 // feedLog is the log; known: it has been read. err: it is read no more.
 type feedLog struct {
-	actors.EventLog
+	operator.EventLog
 	known bool
 	err   error
 }
 
 var errUnread = errors.New("the event log is read no more")
 
-func newFeed(watch func(context.Context) iter.Seq[actors.EventLog], most int) *feed {
+func newFeed(watch func(context.Context) iter.Seq[operator.EventLog], most int) *feed {
 	return &feed{watch: watch, most: most}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/getkin/kin-openapi/openapi3"
@@ -69,10 +70,10 @@ func TestTheOpenAPIFileNamesEachPathAndParameter(t *testing.T) {
 func TestTheOpenAPIFileHasTheFieldsOfTheTypes(t *testing.T) {
 	doc := described(t)
 	types := map[string]reflect.Type{}
-	for _, v := range []any{actors.Status{}, actors.StatusLeader{}, actors.StatusMember{},
-		actors.StatusOrder{}, actors.StatusWork{}, actors.Problem{}, actors.Holders{}, actors.Holder{},
-		actors.ItemStatus{}, actors.Explanation{}, actors.Event{}, actors.Plan{},
-		actors.PlanMove{}, actors.PlanUnplaced{}, actors.PlanMember{}, supervisor.Report{}} {
+	for _, v := range []any{operator.Status{}, operator.StatusLeader{}, operator.StatusMember{},
+		operator.StatusOrder{}, operator.StatusWork{}, operator.Problem{}, operator.Holders{},
+		operator.Holder{}, operator.ItemStatus{}, operator.Explanation{}, operator.Event{},
+		operator.Plan{}, operator.PlanMove{}, operator.PlanUnplaced{}, operator.PlanMember{}, supervisor.Report{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	for name, schema := range doc.Components.Schemas {
@@ -103,7 +104,7 @@ func TestTheOpenAPIFileHasTheFieldsOfTheTypes(t *testing.T) {
 		t.Errorf("%s has no schema", name)
 	}
 	states := doc.Components.Schemas["ItemState"].Value.Enum
-	for _, state := range actors.ItemStates {
+	for _, state := range operator.ItemStates {
 		if !slices.Contains(states, any(string(state))) {
 			t.Errorf("the file does not know the state %q", state)
 		}
@@ -291,7 +292,7 @@ func TestEachAnswerIsAsTheOpenAPIFileSays(t *testing.T) {
 				t.Errorf("%s for another host: %d", path, w.Code)
 			}
 		}
-		var items []actors.ItemStatus
+		var items []operator.ItemStatus
 		if err := json.Unmarshal(c.get("/v1/items?id=bad&id=pinned", 200).Body.Bytes(),
 			&items); err != nil || len(items) != 2 {
 			t.Errorf("two items by their ids: %v %v", items, err)

@@ -8,12 +8,12 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // planner plans for one asker at a time: a plan reads the whole workload and takes a processor.
 type planner struct {
-	plan    func(context.Context, actors.WhatIf) (actors.Plan, error)
+	plan    func(context.Context, operator.WhatIf) (operator.Plan, error)
 	explain func(error) error
 	turn    chan struct{} // held by the one who plans
 
@@ -27,14 +27,14 @@ const (
 	planAdded   = 1000        // members more, at the most
 )
 
-func newPlanner(op *actors.Operator, explain func(error) error) *planner {
+func newPlanner(op *operator.Client, explain func(error) error) *planner {
 	if explain == nil {
 		explain = func(err error) error { return err }
 	}
 	return &planner{plan: op.Plan, explain: explain, turn: make(chan struct{}, 1)}
 }
 
-func (p *planner) look(ctx context.Context, what actors.WhatIf, query string) (*view, error) {
+func (p *planner) look(ctx context.Context, what operator.WhatIf, query string) (*view, error) {
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
@@ -65,14 +65,14 @@ func (s *site) plan(w http.ResponseWriter, r *http.Request, q url.Values) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	v, err := s.planner.look(r.Context(), actors.WhatIf{Drain: list(q, "drain"),
+	v, err := s.planner.look(r.Context(), operator.WhatIf{Drain: list(q, "drain"),
 		Without: list(q, "without"), Add: int(add)}, q.Encode())
 	switch {
 	case err == nil:
 		s.show(w, r, v, v.body)
-	case errors.Is(err, actors.ErrInvalid):
+	case errors.Is(err, operator.ErrInvalid):
 		refuse(w, http.StatusBadRequest, err)
-	case errors.Is(err, actors.ErrNotFound):
+	case errors.Is(err, operator.ErrNotFound):
 		refuse(w, http.StatusNotFound, err)
 	default:
 		w.Header().Set("Retry-After", "1")

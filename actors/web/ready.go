@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/printable"
 )
 
@@ -30,7 +30,7 @@ func (s *site) assigned(now time.Time) error {
 	var errs []error
 	for i, own := range s.own.look(s.members) {
 		m := s.members[i]
-		switch n := own.States[actors.ItemWaiting]; {
+		switch n := own.States[operator.ItemWaiting]; {
 		case !own.Known:
 			errs = append(errs, fmt.Errorf("%s has not read what is assigned to it", m.ID()))
 		case n > 0:
@@ -45,7 +45,7 @@ func (s *site) assigned(now time.Time) error {
 func (s *site) working(time.Time) error {
 	var errs []error
 	for i, own := range s.own.look(s.members) {
-		if n := own.States[actors.ItemLooping]; n > 0 {
+		if n := own.States[operator.ItemLooping]; n > 0 {
 			errs = append(errs, fmt.Errorf("work of %s ends again and again: %d (%s)",
 				s.members[i].ID(), n, named(own.Looping)))
 		}

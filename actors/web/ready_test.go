@@ -14,6 +14,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // readiness is what a member's handler answers.
@@ -91,7 +92,7 @@ func TestAMemberIsNotReadyBeforeItRunsNorWhileItsItemsWaitForItsFormerProcess(t 
 		for range 60 {
 			time.Sleep(time.Second)
 			own := again.Coordinator().OwnItems()
-			if own.States[actors.ItemWaiting] > 0 {
+			if own.States[operator.ItemWaiting] > 0 {
 				waited = true
 				r.expect("its item waits", "", http.StatusServiceUnavailable,
 					"[-]assignments failed: items of n1 wait for its former process: 1, for")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 func TestThePageHasAWordAndAPlaceForEachState(t *testing.T) {
@@ -16,7 +16,7 @@ func TestThePageHasAWordAndAPlaceForEachState(t *testing.T) {
 	}
 	_, order, _ := strings.Cut(string(page), "const ORDER = [")
 	order, _, _ = strings.Cut(order, "]")
-	for _, state := range actors.ItemStates {
+	for _, state := range operator.ItemStates {
 		if !strings.Contains(string(page), `"`+string(state)+`": [`) ||
 			!strings.Contains(order, `"`+string(state)+`"`) {
 			t.Errorf("the page has no word or no place for %q", state)
@@ -38,8 +38,8 @@ func TestThePageHasASentenceForEachKindOfEvent(t *testing.T) {
 	if len(kinds) < 15 {
 		t.Fatalf("%d kinds of events were found: they are written otherwise now", len(kinds))
 	}
-	for _, kind := range append(kinds, [][]byte{nil, []byte(`"` + actors.EventsMore + `"`)},
-		[][]byte{nil, []byte(`"` + actors.EventsMissed + `"`)}) {
+	for _, kind := range append(kinds, [][]byte{nil, []byte(`"` + operator.EventsMore + `"`)},
+		[][]byte{nil, []byte(`"` + operator.EventsMissed + `"`)}) {
 		if !strings.Contains(string(timeline), "case "+string(kind[1])+":") {
 			t.Errorf("the timeline has no sentence for events of the kind %s", kind[1])
 		}

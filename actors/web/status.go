@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/printable"
 	"github.com/coordd/coordd/messages"
 )
 
 // looker is what the site reads Consul with.
 type looker interface {
-	Look(ctx context.Context) (actors.Status, actors.Holders, []actors.ItemStatus, error)
+	Look(ctx context.Context) (operator.Status, operator.Holders, []operator.ItemStatus, error)
 }
 
 // viewCache reads when someone looks, and at most once a second however many do; less often when
@@ -56,12 +57,12 @@ type view struct {
 	fresh   time.Time // until when it is good
 	err     error
 	body    encoded // of a view with one document
-	events  actors.EventLog
-	now     actors.Status // what status encodes
+	events  operator.EventLog
+	now     operator.Status // what status encodes
 	status  encoded
 	members encoded
 	holders encoded
-	items   []actors.ItemStatus
+	items   []operator.ItemStatus
 }
 
 func (c *viewCache) current() *view {

@@ -9,24 +9,24 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // thousands is a service of 10,000 items.
-type thousands struct{ items []actors.ItemStatus }
+type thousands struct{ items []operator.ItemStatus }
 
 func newThousands() *thousands {
 	l := &thousands{}
 	for i := range maxItems {
-		l.items = append(l.items, actors.ItemStatus{ID: fmt.Sprintf("device_group_%05d", i),
-			State: actors.ItemRunning, Member: "n1", Token: 1})
+		l.items = append(l.items, operator.ItemStatus{ID: fmt.Sprintf("device_group_%05d", i),
+			State: operator.ItemRunning, Member: "n1", Token: 1})
 	}
 	return l
 }
 
-func (l *thousands) Look(context.Context) (actors.Status, actors.Holders, []actors.ItemStatus,
+func (l *thousands) Look(context.Context) (operator.Status, operator.Holders, []operator.ItemStatus,
 	error) {
-	return actors.Status{}, actors.Holders{}, l.items, nil
+	return operator.Status{}, operator.Holders{}, l.items, nil
 }
 
 // A crowd that asks for long lists leaves the processors to the renewal of the session.

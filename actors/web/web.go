@@ -12,6 +12,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/actors/dispatch"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/internal/printable"
 	"github.com/coordd/coordd/supervisor"
@@ -62,7 +63,7 @@ type Options struct {
 // paths and servers, and its limits hold for all of them together.
 func New(c *actors.Coordinator, o Options) http.Handler {
 	s := c.Settings()
-	op, err := actors.NewOperator(s.Client, s.Service)
+	op, err := operator.New(s.Client, s.Service)
 	if err != nil {
 		panic("web: the settings of a member are refused: " + err.Error()) // actors.New took them
 	}
@@ -75,10 +76,10 @@ func New(c *actors.Coordinator, o Options) http.Handler {
 // NewObserver is New for a process that is no member itself and watches a service through op: what
 // is served of a member is that of Options.Members, if there are any, and there is no
 // configuration. Without members /healthz and /readyz say that all is well.
-func NewObserver(op *actors.Operator, o Options) http.Handler { return siteOf(op, o).limited(o) }
+func NewObserver(op *operator.Client, o Options) http.Handler { return siteOf(op, o).limited(o) }
 
 // siteOf is the site of a service that shows what o says.
-func siteOf(op *actors.Operator, o Options) *site {
+func siteOf(op *operator.Client, o Options) *site {
 	site := newSite(newStatusCache(op, o.Members, o.Explain), o.Members)
 	site.report, site.metrics, site.pprof = o.Report, o.Metrics, o.Pprof
 	site.stopping, site.actions, site.token = o.Stopping, o.Actions, o.Token

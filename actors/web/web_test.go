@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
@@ -31,8 +32,8 @@ type fakeLooker struct {
 	err   error
 }
 
-func (f *fakeLooker) Look(ctx context.Context) (actors.Status, actors.Holders,
-	[]actors.ItemStatus, error) {
+func (f *fakeLooker) Look(ctx context.Context) (operator.Status, operator.Holders,
+	[]operator.ItemStatus, error) {
 	f.mu.Lock()
 	f.asked = append(f.asked, time.Now())
 	n := len(f.asked)
@@ -40,11 +41,11 @@ func (f *fakeLooker) Look(ctx context.Context) (actors.Status, actors.Holders,
 	select {
 	case <-time.After(f.takes):
 	case <-ctx.Done():
-		return actors.Status{}, actors.Holders{}, nil, ctx.Err()
+		return operator.Status{}, operator.Holders{}, nil, ctx.Err()
 	}
-	return actors.Status{Service: "demo", Members: []actors.StatusMember{},
-			Work: actors.StatusWork{Total: n}},
-		actors.Holders{Members: []actors.Holder{}, Free: []string{}}, nil, f.err
+	return operator.Status{Service: "demo", Members: []operator.StatusMember{},
+			Work: operator.StatusWork{Total: n}},
+		operator.Holders{Members: []operator.Holder{}, Free: []string{}}, nil, f.err
 }
 
 // wait is the work of a member that only holds items.
@@ -53,8 +54,8 @@ func wait(ctx context.Context, _ actors.Item) error {
 	return nil
 }
 
-func items(n int) []actors.WorkInput {
-	all := make([]actors.WorkInput, n)
+func items(n int) []operator.WorkInput {
+	all := make([]operator.WorkInput, n)
 	for i := range all {
 		all[i].ID = fmt.Sprintf("item_%d", i)
 	}
@@ -146,12 +147,12 @@ func TestAViewerWhoLeavesTakesNobodysAnswerAlong(t *testing.T) {
 }
 
 func TestAConsulThatDoesNotAnswerIsSaidInOneLine(t *testing.T) {
-	f := &fakeLooker{err: actors.ErrUnreachable}
+	f := &fakeLooker{err: operator.ErrUnreachable}
 	explain := func(err error) error { return fmt.Errorf("%w:\nstart it", err) }
 	w := ask(newSite(newStatusCache(f, nil, explain), nil), "/v1/status")
 	var body struct{ Error string }
 	must(t, json.Unmarshal(w.Body.Bytes(), &body))
-	want := actors.ErrUnreachable.Error() + ":; start it"
+	want := operator.ErrUnreachable.Error() + ":; start it"
 	if w.Code != http.StatusServiceUnavailable || body.Error != want {
 		t.Errorf("got %d %q, want %q", w.Code, body.Error, want)
 	}
@@ -299,12 +300,12 @@ func TestHealthFollowsTheLease(t *testing.T) {
 }
 
 // soleMemberOf is a member, and the operator of its service.
-func soleMemberOf(t *testing.T, client *api.Client) (*actors.Coordinator, *actors.Operator) {
+func soleMemberOf(t *testing.T, client *api.Client) (*actors.Coordinator, *operator.Client) {
 	t.Helper()
 	m, err := actors.New(actors.Config{Service: "demo", ID: "m1", Client: client,
 		Logger: slog.New(slog.DiscardHandler), Work: wait})
 	must(t, err)
-	op, err := actors.NewOperator(client, "demo")
+	op, err := operator.New(client, "demo")
 	must(t, err)
 	return m, op
 }
@@ -385,8 +386,8 @@ func TestHealthMeansThatWorkMayRunHere(t *testing.T) {
 // hugeLooker shows another large cluster each time.
 type hugeLooker struct{ fakeLooker }
 
-func (h *hugeLooker) Look(ctx context.Context) (actors.Status, actors.Holders,
-	[]actors.ItemStatus, error) {
+func (h *hugeLooker) Look(ctx context.Context) (operator.Status, operator.Holders,
+	[]operator.ItemStatus, error) {
 	status, holders, items, err := h.fakeLooker.Look(ctx)
 	holders.Free = []string{fmt.Sprint(time.Now()) + strings.Repeat("x", 4<<20)}
 	return status, holders, items, err

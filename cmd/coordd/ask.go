@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -27,19 +27,19 @@ const (
 )
 
 // reached returns the operators' side of the service once Consul has answered.
-func (s *serviceFlags) reached(ctx context.Context) (*actors.Operator, error) {
+func (s *serviceFlags) reached(ctx context.Context) (*operator.Client, error) {
 	client, address, err := s.client()
 	if err != nil {
 		return nil, err
 	}
-	o, err := actors.NewOperator(client, s.service)
+	o, err := operator.New(client, s.service)
 	if err != nil {
 		return nil, usage("--service: %v", err)
 	}
 	wait, cancel := context.WithTimeout(ctx, refusedTimeout)
 	err = o.Reach(wait)
 	cancel()
-	if errors.Is(err, actors.ErrUnreachable) && !errors.Is(err, syscall.ECONNREFUSED) {
+	if errors.Is(err, operator.ErrUnreachable) && !errors.Is(err, syscall.ECONNREFUSED) {
 		wait, cancel = context.WithTimeout(ctx, reachTimeout-refusedTimeout)
 		err = o.Reach(wait)
 		cancel()
@@ -64,18 +64,18 @@ func whoami() string {
 
 // trouble turns an error of Consul's into one line that says what to do.
 func trouble(consul string, err error) error {
-	if !errors.Is(err, actors.ErrUnreachable) {
+	if !errors.Is(err, operator.ErrUnreachable) {
 		return err
 	}
-	if errors.Is(err, actors.ErrTooManyConns) {
+	if errors.Is(err, operator.ErrTooManyConns) {
 		return fmt.Errorf("Consul at %s refuses this connection (%w, 200 by default for all "+
 			"processes of a host): raise limits.http_max_conns_per_client of that Consul agent, "+
-			"or run less on this host", consul, actors.ErrTooManyConns)
+			"or run less on this host", consul, operator.ErrTooManyConns)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
-	} else if errors.Is(err, actors.ErrNoAnswer) {
-		err = actors.ErrNoAnswer
+	} else if errors.Is(err, operator.ErrNoAnswer) {
+		err = operator.ErrNoAnswer
 	}
 	return fmt.Errorf("Consul at %s does not answer (%w): start it, or give its address with "+
 		"--consul or CONSUL_HTTP_ADDR", consul, err)
@@ -83,7 +83,7 @@ func trouble(consul string, err error) error {
 
 // query is one question to a service, or one order.
 type query struct {
-	*actors.Operator
+	*operator.Client
 	service string
 	args    []string
 	flags   *pflag.FlagSet
@@ -128,7 +128,7 @@ func (i ids) check(_ *cobra.Command, args []string) error {
 		return usage("give %s at the most, not %d arguments", count(len(i.kinds), "id"), n)
 	}
 	for _, id := range args {
-		if err := actors.CheckID(id); err != nil {
+		if err := operator.CheckID(id); err != nil {
 			return err
 		}
 	}
@@ -220,8 +220,8 @@ func nobodyThere(service string) string {
 		safe(service))
 }
 
-func findMember(members []actors.StatusMember, id string) *actors.StatusMember {
-	i := slices.IndexFunc(members, func(m actors.StatusMember) bool { return m.ID == id })
+func findMember(members []operator.StatusMember, id string) *operator.StatusMember {
+	i := slices.IndexFunc(members, func(m operator.StatusMember) bool { return m.ID == id })
 	if i < 0 {
 		return nil
 	}

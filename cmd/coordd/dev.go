@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/supervisor"
@@ -106,7 +106,7 @@ func (a *app) runDev(ctx context.Context, o devFlags, log *slog.Logger) error {
 	consul := devconsul.New(devconsul.Config{Hosts: []string{o.consulAddr},
 		HostsFlag: "--consul-addr"})
 	defer consul.Close()
-	op, err := actors.NewOperator(consul.Client(), o.service)
+	op, err := operator.New(consul.Client(), o.service)
 	if err != nil {
 		return usage("--service: %v", err)
 	}
@@ -196,11 +196,11 @@ func (a *app) devMembers(o devFlags, log *slog.Logger) (members []*devMember, er
 	return members, nil
 }
 
-func devItems(n int) []actors.WorkInput {
-	items := make([]actors.WorkInput, n)
+func devItems(n int) []operator.WorkInput {
+	items := make([]operator.WorkInput, n)
 	for i := range items {
 		id := fmt.Sprintf("device_group_%04d", i+1)
-		items[i] = actors.WorkInput{ID: id, Payload: fmt.Appendf(nil, "payload of %s\n", id)}
+		items[i] = operator.WorkInput{ID: id, Payload: fmt.Appendf(nil, "payload of %s\n", id)}
 	}
 	return items
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/actors/web"
 )
 
 // devActions are the buttons on dev's page.
 type devActions struct {
-	op      *actors.Operator
+	op      *operator.Client
 	members []*devMember
 }
 
@@ -19,51 +19,51 @@ type devActions struct {
 var trials = []struct {
 	web.Action
 	offered func(s devState) bool
-	do      func(context.Context, *actors.Operator, *devMember) error
+	do      func(context.Context, *operator.Client, *devMember) error
 }{
 	{web.Action{Name: "start", Label: "Start again",
 		Hint: "Starts its process again, under the same id."},
 		func(s devState) bool { return !s.up },
-		func(_ context.Context, _ *actors.Operator, m *devMember) error { return m.start() }},
+		func(_ context.Context, _ *operator.Client, m *devMember) error { return m.start() }},
 	{web.Action{Name: "kill", Label: "Kill",
 		Hint: "Kills its process, as kill -9 does: nobody says goodbye for it."},
 		func(s devState) bool { return s.up },
-		func(_ context.Context, _ *actors.Operator, m *devMember) error { return m.kill() }},
+		func(_ context.Context, _ *operator.Client, m *devMember) error { return m.kill() }},
 	{web.Action{Name: "freeze", Label: "Freeze",
 		Hint: "Stops its process, as kill -STOP does, until it is thawed."},
 		func(s devState) bool { return s.up && !s.frozen },
-		func(_ context.Context, _ *actors.Operator, m *devMember) error { return m.freeze(true) }},
+		func(_ context.Context, _ *operator.Client, m *devMember) error { return m.freeze(true) }},
 	{web.Action{Name: "thaw", Label: "Thaw", Hint: "Lets its process go on."},
 		func(s devState) bool { return s.up && s.frozen },
-		func(_ context.Context, _ *actors.Operator, m *devMember) error { return m.freeze(false) }},
+		func(_ context.Context, _ *operator.Client, m *devMember) error { return m.freeze(false) }},
 	{web.Action{Name: "cut-off", Label: "Cut off",
 		Hint: "Breaks its connections to Consul, and each new one."},
 		func(s devState) bool { return s.up && !s.cut },
-		func(_ context.Context, _ *actors.Operator, m *devMember) error {
+		func(_ context.Context, _ *operator.Client, m *devMember) error {
 			m.way.setCut(true)
 			return nil
 		}},
 	{web.Action{Name: "reconnect", Label: "Reconnect", Hint: "Lets it reach Consul again."},
 		func(s devState) bool { return s.cut },
-		func(_ context.Context, _ *actors.Operator, m *devMember) error {
+		func(_ context.Context, _ *operator.Client, m *devMember) error {
 			m.way.setCut(false)
 			return nil
 		}},
 	{web.Action{Name: "drain", Label: "Drain", Hint: "Empties it, as coordd drain does."},
 		func(s devState) bool { return s.up && !s.drained },
-		func(ctx context.Context, o *actors.Operator, m *devMember) error {
+		func(ctx context.Context, o *operator.Client, m *devMember) error {
 			return o.Drain(ctx, m.id)
 		}},
 	{web.Action{Name: "undrain", Label: "Undrain",
 		Hint: "Lets it have items again, as coordd undrain does."},
 		func(s devState) bool { return s.drained },
-		func(ctx context.Context, o *actors.Operator, m *devMember) error {
+		func(ctx context.Context, o *operator.Client, m *devMember) error {
 			return o.Undrain(ctx, m.id)
 		}},
 }
 
 // Offered lists what may be done with each member.
-func (a *devActions) Offered(now actors.Status) []web.MemberActions {
+func (a *devActions) Offered(now operator.Status) []web.MemberActions {
 	var all []web.MemberActions
 	for _, m := range a.members {
 		s := m.state()

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/testkit"
 )
 
@@ -61,7 +61,7 @@ func isTimeout(err error) bool {
 func TestDevOffersWhatCanBeDoneNow(t *testing.T) {
 	m := &devMember{id: "n1", way: newDevWay(nil), again: make(chan struct{}, 1)}
 	a := &devActions{members: []*devMember{m}}
-	offers := func(now actors.Status, state string, want ...string) {
+	offers := func(now operator.Status, state string, want ...string) {
 		t.Helper()
 		of := a.Offered(now)[0]
 		var got []string
@@ -72,11 +72,11 @@ func TestDevOffersWhatCanBeDoneNow(t *testing.T) {
 			t.Errorf("%q: %v, want %q: %v", of.State, got, state, want)
 		}
 	}
-	offers(actors.Status{}, "", "start")
+	offers(operator.Status{}, "", "start")
 	m.ended = "killed"
-	offers(actors.Status{Drained: []string{"n1"}}, "killed", "start", "undrain")
+	offers(operator.Status{Drained: []string{"n1"}}, "killed", "start", "undrain")
 	m.way.setCut(true)
-	offers(actors.Status{}, "killed, cut off from Consul", "start", "reconnect")
+	offers(operator.Status{}, "killed, cut off from Consul", "start", "reconnect")
 	for _, action := range []string{"kill", "freeze", "thaw"} {
 		if err := a.Do(t.Context(), "n1", action); err == nil {
 			t.Errorf("%s of a process that does not run", action)

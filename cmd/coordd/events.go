@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -47,8 +47,8 @@ happened before. --json prints a list, with --follow one line for each event.`,
 		} else if follow {
 			events = nil
 		}
-		known := len(actors.About(events, about, time.Time{}))
-		events = actors.About(events, about, from)
+		known := len(operator.About(events, about, time.Time{}))
+		events = operator.About(events, about, from)
 		if !follow && q.asJSON {
 			return printJSON(a.out, events)
 		}
@@ -62,7 +62,7 @@ happened before. --json prints a list, with --follow one line for each event.`,
 			return nil
 		}
 		for e := range q.FollowEvents(ctx, last) {
-			err := a.printEvents(actors.About([]actors.Event{e}, about, time.Time{}), q.asJSON)
+			err := a.printEvents(operator.About([]operator.Event{e}, about, time.Time{}), q.asJSON)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ happened before. --json prints a list, with --follow one line for each event.`,
 	})
 }
 
-func (a *app) printEvents(events []actors.Event, asJSON bool) (err error) {
+func (a *app) printEvents(events []operator.Event, asJSON bool) (err error) {
 	for _, e := range events {
 		if asJSON {
 			err = printLine(a.out, e)
@@ -89,37 +89,38 @@ func (a *app) printEvents(events []actors.Event, asJSON bool) (err error) {
 // eventTexts are the events in plain words, by their kind. A word in braces stands for a part of
 // the event; a part in brackets is left out where that part is empty.
 var eventTexts = map[string]string{
-	"leads":              "{to} leads[, after {from}]",
-	"joined":             "{to} joined",
-	"leaving":            "{from} is about to stop",
-	"left":               "{from} has stopped[ with {held}]",
-	"lost":               "{from} was lost[ with {held}]",
-	"drained":            "{from} is drained by an order[ of {by}]",
-	"undrained":          "{from} is no longer drained[, by {by}]",
-	"pinned":             "{items} pinned to {to}[, by {by}]",
-	"unpinned":           "{items} no longer pinned[, by {by}]",
-	"preferred":          "{items} preferred at {to}[, by {by}]",
-	"unpreferred":        "{items} no longer preferred anywhere[, by {by}]",
-	"frozen":             "frozen: nothing is moved or placed[, by {by}]",
-	"thawed":             "thawed[, by {by}]",
-	"overridden":         "the brake is released by an order[ of {by}]",
-	"brake-on":           "the brake is on: {why}",
-	"brake-off":          "the brake is off",
-	"granted":            "{items}[ {from}] -> {to}: {cause}",
-	"taken-over":         "{items}[ {from}] -> {to}: {cause}",
-	"revoked":            "{from} is giving up {items}: {cause}",
-	"kept":               "{items} kept at {from} after all",
-	"restarted":          "{items} to be restarted at {from} by an order[ of {by}]",
-	"changed":            "{items} changed in the workload: {from} is told",
-	"quarantined":        "{items} quarantined: its work failed too often at {from}[, the last time: {why}]",
-	"unquarantined":      "{items} no longer quarantined[: {cause}][, by an order to restart by {by}]",
-	"erased":             "{items} no longer at {from}: {cause}",
-	actors.EventsMore:    "and {more} more, for which the log had no room",
-	actors.EventsMissed:  "more happened than the log holds: some is missing here",
-	"left/unannounced":   "{from} was killed, and what it ran has ended[; {held}]",
-	"lost/unannounced":   "{from} was killed, and what it ran has ended[; {held}]",
-	"joined/again":       "{to} joined again, with a new session",
-	"of another version": "{kind}[ {items}][ {from}][ {to}][ {why}][, by {by}]",
+	"leads":         "{to} leads[, after {from}]",
+	"joined":        "{to} joined",
+	"leaving":       "{from} is about to stop",
+	"left":          "{from} has stopped[ with {held}]",
+	"lost":          "{from} was lost[ with {held}]",
+	"drained":       "{from} is drained by an order[ of {by}]",
+	"undrained":     "{from} is no longer drained[, by {by}]",
+	"pinned":        "{items} pinned to {to}[, by {by}]",
+	"unpinned":      "{items} no longer pinned[, by {by}]",
+	"preferred":     "{items} preferred at {to}[, by {by}]",
+	"unpreferred":   "{items} no longer preferred anywhere[, by {by}]",
+	"frozen":        "frozen: nothing is moved or placed[, by {by}]",
+	"thawed":        "thawed[, by {by}]",
+	"overridden":    "the brake is released by an order[ of {by}]",
+	"brake-on":      "the brake is on: {why}",
+	"brake-off":     "the brake is off",
+	"granted":       "{items}[ {from}] -> {to}: {cause}",
+	"taken-over":    "{items}[ {from}] -> {to}: {cause}",
+	"revoked":       "{from} is giving up {items}: {cause}",
+	"kept":          "{items} kept at {from} after all",
+	"restarted":     "{items} to be restarted at {from} by an order[ of {by}]",
+	"changed":       "{items} changed in the workload: {from} is told",
+	"quarantined":   "{items} quarantined: its work failed too often at {from}[, the last time: {why}]",
+	"unquarantined": "{items} no longer quarantined[: {cause}][, by an order to restart by {by}]",
+	"erased":        "{items} no longer at {from}: {cause}",
+
+	operator.EventsMore:   "and {more} more, for which the log had no room",
+	operator.EventsMissed: "more happened than the log holds: some is missing here",
+	"left/unannounced":    "{from} was killed, and what it ran has ended[; {held}]",
+	"lost/unannounced":    "{from} was killed, and what it ran has ended[; {held}]",
+	"joined/again":        "{to} joined again, with a new session",
+	"of another version":  "{kind}[ {items}][ {from}][ {to}][ {why}][, by {by}]",
 }
 
 // causes say why an item moved, by the event's Why.
@@ -135,7 +136,7 @@ var causes = map[string]string{
 }
 
 // eventText is an event in plain words.
-func eventText(e actors.Event) string {
+func eventText(e operator.Event) string {
 	held := ""
 	if e.Holds > 0 {
 		wait := (time.Duration(e.Wait) * time.Millisecond).Round(100 * time.Millisecond)

@@ -24,7 +24,7 @@ var layers = []struct{ who, never, but string }{
 	{who: `internal/.*`, never: `^(actors|cmd|supervisor)`},
 	{who: `actors(/.*)?`, never: `^cmd`},
 	{who: `actors/.*`, never: `^actors/metrics$`},
-	{who: `actors/(routing|dispatch|configstore|election)(/.*)?`, never: `^actors$`},
+	{who: `actors/(routing|dispatch|configstore|election|operator)(/.*)?`, never: `^actors$`},
 	{who: `actors/internal/actor`, never: `^actors`},
 	{who: `actors/internal/member`, never: `^actors`, but: `actors/internal/actor`},
 	{who: `actors/internal/leader`, never: `^actors`, but: `actors/(internal/actor|placement)`},

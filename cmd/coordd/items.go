@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -62,7 +62,7 @@ RESTARTS counts how often its work has ended by itself at that member.`,
 		}
 		var missing []string
 		for _, id := range q.args {
-			if !slices.ContainsFunc(items, func(i actors.ItemStatus) bool { return i.ID == id }) {
+			if !slices.ContainsFunc(items, func(i operator.ItemStatus) bool { return i.ID == id }) {
 				missing = append(missing, id)
 			}
 		}
@@ -71,9 +71,9 @@ RESTARTS counts how often its work has ended by itself at that member.`,
 				return err
 			}
 		}
-		items = slices.DeleteFunc(items, func(i actors.ItemStatus) bool { return !wanted(i) })
+		items = slices.DeleteFunc(items, func(i operator.ItemStatus) bool { return !wanted(i) })
 		if q.asJSON {
-			err = printJSON(a.out, append([]actors.ItemStatus{}, items...))
+			err = printJSON(a.out, append([]operator.ItemStatus{}, items...))
 		} else {
 			err = a.print(func(w io.Writer) error {
 				return printItems(w, items, pinned, time.Now())
@@ -90,7 +90,7 @@ RESTARTS counts how often its work has ended by itself at that member.`,
 }
 
 // withPins returns the items that are pinned or preferred, with those that are not in the workload.
-func withPins(ctx context.Context, q query, items []actors.ItemStatus) ([]actors.ItemStatus,
+func withPins(ctx context.Context, q query, items []operator.ItemStatus) ([]operator.ItemStatus,
 	error) {
 	pins, err := q.Pins(ctx)
 	if err != nil {
@@ -100,44 +100,46 @@ func withPins(ctx context.Context, q query, items []actors.ItemStatus) ([]actors
 	if err != nil {
 		return nil, err
 	}
-	found := slices.DeleteFunc(items, func(i actors.ItemStatus) bool {
+	found := slices.DeleteFunc(items, func(i operator.ItemStatus) bool {
 		delete(pins, i.ID)
 		delete(preferred, i.ID)
 		return i.Pinned == "" && i.Preferred == ""
 	})
 	const absent = "not in the workload: the order stands for when it comes"
 	for id, member := range pins {
-		found = append(found, actors.ItemStatus{ID: id, Pinned: member, Why: absent})
+		found = append(found, operator.ItemStatus{ID: id, Pinned: member, Why: absent})
 	}
 	for id, member := range preferred {
-		found = append(found, actors.ItemStatus{ID: id, Preferred: member, Why: absent})
+		found = append(found, operator.ItemStatus{ID: id, Preferred: member, Why: absent})
 	}
-	slices.SortFunc(found, func(x, y actors.ItemStatus) int { return strings.Compare(x.ID, y.ID) })
+	slices.SortFunc(found, func(x, y operator.ItemStatus) int {
+		return strings.Compare(x.ID, y.ID)
+	})
 	return found, nil
 }
 
 func stateNames() []string {
-	names := make([]string, len(actors.ItemStates))
-	for i, state := range actors.ItemStates {
+	names := make([]string, len(operator.ItemStates))
+	for i, state := range operator.ItemStates {
 		names[i] = string(state)
 	}
 	return names
 }
 
 // filterOf tells which items are asked for; no members, states or ids: all.
-func filterOf(ids, members, states []string) (func(actors.ItemStatus) bool, error) {
-	filter := actors.ItemFilter{IDs: ids, Members: members}
+func filterOf(ids, members, states []string) (func(operator.ItemStatus) bool, error) {
+	filter := operator.ItemFilter{IDs: ids, Members: members}
 	for _, state := range states {
 		if !slices.Contains(stateNames(), state) {
 			return nil, usage("--state %q: give some of %s", state,
 				strings.Join(stateNames(), ", "))
 		}
-		filter.States = append(filter.States, actors.ItemState(state))
+		filter.States = append(filter.States, operator.ItemState(state))
 	}
 	return filter.Match(), nil
 }
 
-func printItems(w io.Writer, items []actors.ItemStatus, pinned bool, now time.Time) error {
+func printItems(w io.Writer, items []operator.ItemStatus, pinned bool, now time.Time) error {
 	if len(items) == 0 {
 		_, err := fmt.Fprintln(w, "No items.")
 		return err
@@ -164,9 +166,9 @@ func printItems(w io.Writer, items []actors.ItemStatus, pinned bool, now time.Ti
 }
 
 // inShort is what a row says of an item: why it does not run, or how its work ended last.
-func inShort(i actors.ItemStatus, now time.Time) string {
+func inShort(i operator.ItemStatus, now time.Time) string {
 	var said []string
-	if i.Why != "" && i.State != actors.ItemLooping {
+	if i.Why != "" && i.State != operator.ItemLooping {
 		said = append(said, i.Why)
 	}
 	if i.LastExit != "" {
@@ -194,7 +196,7 @@ to run. "coordd events ITEM" shows what happened before.`,
 		Example: "  coordd explain device-1",
 	}, oneItem, nil, func(ctx context.Context, q query) error {
 		e, err := q.Explain(ctx, q.args[0])
-		if errors.Is(err, actors.ErrNotFound) {
+		if errors.Is(err, operator.ErrNotFound) {
 			return noItem(q.service, q.args[0])
 		}
 		if err != nil {
@@ -207,7 +209,7 @@ to run. "coordd events ITEM" shows what happened before.`,
 	})
 }
 
-func printExplanation(w io.Writer, e actors.Explanation, now time.Time) error {
+func printExplanation(w io.Writer, e operator.Explanation, now time.Time) error {
 	t := table(w)
 	row := func(yes bool, name, format string, args ...any) {
 		if yes {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -59,7 +59,7 @@ func (a *app) order(c *cobra.Command, args ids, flags func(f *pflag.FlagSet),
 }
 
 // notNow says what keeps the leader from carrying out an order at once; empty: nothing.
-func notNow(status actors.Status) string {
+func notNow(status operator.Status) string {
 	switch {
 	case status.Leader == nil:
 		return "Nobody leads now: it happens when somebody does."
@@ -192,12 +192,12 @@ member that is not registered: the order stands for when it comes.`,
 }
 
 // takesWork tells whether the leader may give a member items.
-func takesWork(m actors.StatusMember) bool {
+func takesWork(m operator.StatusMember) bool {
 	return m.Status == "alive" && !m.Idle && !m.Drained
 }
 
 // mayDrain says why a drain needs --force; nil: it does not.
-func mayDrain(service string, status actors.Status, member string) error {
+func mayDrain(service string, status operator.Status, member string) error {
 	m := findMember(status.Members, member)
 	if m == nil {
 		if findMember(status.Absent, member) == nil && !slices.Contains(status.Drained, member) {
@@ -206,7 +206,7 @@ func mayDrain(service string, status actors.Status, member string) error {
 		}
 		return nil
 	}
-	if !takesWork(*m) || slices.ContainsFunc(status.Members, func(o actors.StatusMember) bool {
+	if !takesWork(*m) || slices.ContainsFunc(status.Members, func(o operator.StatusMember) bool {
 		return o.ID != member && takesWork(o)
 	}) {
 		return nil
@@ -271,7 +271,7 @@ func (a *app) await(ctx context.Context, q query, timeout time.Duration,
 		switch {
 		case done:
 			return nil
-		case err != nil && ctx.Err() == nil && !errors.Is(err, actors.ErrUnreachable):
+		case err != nil && ctx.Err() == nil && !errors.Is(err, operator.ErrUnreachable):
 			return err
 		case err == nil && left != last:
 			last, changed = left, time.Now()
@@ -351,7 +351,9 @@ after the leader soak.`,
 		if err != nil {
 			return given{}, err
 		}
-		there := slices.ContainsFunc(items, func(i actors.ItemStatus) bool { return i.ID == item })
+		there := slices.ContainsFunc(items, func(i operator.ItemStatus) bool {
+			return i.ID == item
+		})
 		why := unfit(status, member)
 		switch {
 		case timeout > 0 && !now:
@@ -387,7 +389,7 @@ after the leader soak.`,
 }
 
 // unfit says why a member cannot have items now; empty: it can.
-func unfit(status actors.Status, member string) string {
+func unfit(status operator.Status, member string) string {
 	m := findMember(status.Members, member)
 	switch {
 	case m == nil:
@@ -472,13 +474,13 @@ The leader passes the order on. While it is frozen, or its brake is on, it does 
 }
 
 // restartable refuses items that nobody runs.
-func restartable(service string, items []actors.ItemStatus, ids []string) error {
+func restartable(service string, items []operator.ItemStatus, ids []string) error {
 	for _, id := range ids {
-		i := slices.IndexFunc(items, func(i actors.ItemStatus) bool { return i.ID == id })
+		i := slices.IndexFunc(items, func(i operator.ItemStatus) bool { return i.ID == id })
 		switch {
 		case i < 0:
 			return noItem(service, id)
-		case items[i].Member == "" && items[i].State != actors.ItemQuarantined:
+		case items[i].Member == "" && items[i].State != operator.ItemQuarantined:
 			return fmt.Errorf("%s has no owner now: there is no work to start again", id)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit"
@@ -54,7 +54,7 @@ func servePage(t *testing.T, o accessFlags) string {
 		t.Fatal(err)
 	}
 	consul := devconsul.New(devconsul.Config{})
-	op, err := actors.NewOperator(consul.Client(), "demo")
+	op, err := operator.New(consul.Client(), "demo")
 	must(t, err)
 	child := page.child(func(o web.Options) http.Handler { return web.NewObserver(op, o) }, "",
 		web.Options{})

@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 func (a *app) planCommand() *cobra.Command {
-	var what actors.WhatIf
+	var what operator.WhatIf
 	return a.ask(&cobra.Command{
 		Use:   "plan",
 		Short: "Show what the leader would move, and why, without moving it",
@@ -38,7 +38,7 @@ when the item is free, and may take another member that has as few items.`,
 		orders(f, "drain", "without", "add")
 	}, func(ctx context.Context, q query) error {
 		p, err := q.Plan(ctx, what)
-		if errors.Is(err, actors.ErrNotFound) {
+		if errors.Is(err, operator.ErrNotFound) {
 			return fmt.Errorf("%w: see \"coordd status\"", err)
 		}
 		if err != nil {
@@ -51,7 +51,7 @@ when the item is free, and may take another member that has as few items.`,
 	})
 }
 
-func printPlan(w io.Writer, p actors.Plan) error {
+func printPlan(w io.Writer, p operator.Plan) error {
 	t := table(w)
 	row := func(yes bool, name, format string, args ...any) {
 		if yes {
@@ -102,7 +102,7 @@ func printPlan(w io.Writer, p actors.Plan) error {
 // moveGroup is what moves have in common that are shown on one line.
 type moveGroup struct{ from, to, why, prefers string }
 
-func printMoves(w io.Writer, moves []actors.PlanMove) error {
+func printMoves(w io.Writer, moves []operator.PlanMove) error {
 	groups := map[moveGroup]int{}
 	for _, m := range moves {
 		groups[moveGroup{m.From, m.To, m.Why, m.Prefers}]++
@@ -134,7 +134,7 @@ var moveReasons = map[string]string{
 	"takeover":  "its member is lost",
 }
 
-func movesInWords(p actors.Plan) string {
+func movesInWords(p operator.Plan) string {
 	switch {
 	case p.Moving == 0:
 		return "none"
@@ -144,7 +144,7 @@ func movesInWords(p actors.Plan) string {
 	return fmt.Sprintf("%s; any plan needs %d at least", count(p.Moving, "item"), p.Minimum)
 }
 
-func memberNote(m actors.PlanMember) string {
+func memberNote(m operator.PlanMember) string {
 	var notes []string
 	note := func(yes bool, text string) {
 		if yes {

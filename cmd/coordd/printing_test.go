@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/printable"
 )
 
@@ -36,14 +36,14 @@ func plainLines(t *testing.T, what string, out []byte, lines int) {
 }
 
 // statusOf is a status that is full of one text.
-func statusOf(x string) actors.Status {
-	return actors.Status{
-		Service: x, Leader: &actors.StatusLeader{ID: x, Epoch: 7}, Drained: []string{x},
+func statusOf(x string) operator.Status {
+	return operator.Status{
+		Service: x, Leader: &operator.StatusLeader{ID: x, Epoch: 7}, Drained: []string{x},
 		Strange: []string{x}, Brake: x,
-		Orders: []actors.StatusOrder{{Kind: "freeze", By: x}, {Kind: "drain", Member: x, By: x}},
-		Members: []actors.StatusMember{{ID: x, Address: x, Status: x, Zone: x, Version: x,
+		Orders: []operator.StatusOrder{{Kind: "freeze", By: x}, {Kind: "drain", Member: x, By: x}},
+		Members: []operator.StatusMember{{ID: x, Address: x, Status: x, Zone: x, Version: x,
 			WorkVersion: x, Drained: true}},
-		Absent: []actors.StatusMember{{ID: x, Status: "gone"}},
+		Absent: []operator.StatusMember{{ID: x, Status: "gone"}},
 	}
 }
 
@@ -62,12 +62,12 @@ func TestTablesShowNothingThatATerminalObeys(t *testing.T) {
 			return printElection(w, electView{Election: x, Leader: &who,
 				Candidates: []election.Candidate{who}})
 		})
-		item := actors.ItemStatus{ID: x, Member: x, Why: x, Pinned: x, LastExit: x}
+		item := operator.ItemStatus{ID: x, Member: x, Why: x, Pinned: x, LastExit: x}
 		shows("items", 2, func(w io.Writer) error {
-			return printItems(w, []actors.ItemStatus{item}, true, time.Now())
+			return printItems(w, []operator.ItemStatus{item}, true, time.Now())
 		})
 		for _, kind := range []string{"granted", "lost", "quarantined", "another"} {
-			line := eventText(actors.Event{Kind: kind, Items: []string{x}, From: x, To: x, Why: x,
+			line := eventText(operator.Event{Kind: kind, Items: []string{x}, From: x, To: x, Why: x,
 				By: x})
 			plainLines(t, "event", []byte(line+"\n"), 1)
 		}
@@ -93,7 +93,7 @@ func TestTablesShowNothingThatATerminalObeys(t *testing.T) {
 func TestColoursChangeNoLetter(t *testing.T) {
 	var b bytes.Buffer
 	must(t, printStatus(&b, statusOf("größe"), true))
-	must(t, printItems(&b, []actors.ItemStatus{{ID: "a", State: actors.ItemLooping}}, false,
+	must(t, printItems(&b, []operator.ItemStatus{{ID: "a", State: operator.ItemLooping}}, false,
 		time.Now()))
 	painted := coloured(b.String())
 	if n := strings.Count(painted, "\x1b["); n < 8 {
@@ -112,16 +112,16 @@ func TestColoursChangeNoLetter(t *testing.T) {
 func TestEventsAreSaidInPlainWords(t *testing.T) {
 	for kind := range eventTexts {
 		kind, why, _ := strings.Cut(kind, "/")
-		full := eventText(actors.Event{Kind: kind, Items: []string{"i1"}, From: "m1", To: "m2",
+		full := eventText(operator.Event{Kind: kind, Items: []string{"i1"}, From: "m1", To: "m2",
 			Why: why, By: "ann", Holds: 2, Wait: 9000})
-		bare := eventText(actors.Event{Kind: kind, Items: []string{"i1"}, From: "m1", To: "m2"})
+		bare := eventText(operator.Event{Kind: kind, Items: []string{"i1"}, From: "m1", To: "m2"})
 		for _, text := range []string{full, bare} {
 			if strings.ContainsAny(text, "{}[]") || strings.Contains(text, "  ") {
 				t.Errorf("%s: %q", kind, text)
 			}
 		}
 	}
-	for want, e := range map[string]actors.Event{
+	for want, e := range map[string]operator.Event{
 		"i1, i2 -> m2: it had no owner": {Kind: "granted", Items: []string{"i1", "i2"}, To: "m2",
 			Why: "new"},
 		"4 items (i1, i2, i3, …) m1 -> m2: m1 was lost": {Kind: "taken-over",

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/printable"
 	"github.com/spf13/cobra"
@@ -56,7 +57,7 @@ func run(ctx context.Context, s surroundings) int {
 	code, text := exitFailed, printable.Line(err.Error())
 	// What fails before a command has begun is bad usage: a flag or a command that does not exist.
 	if !a.begun || errors.Is(err, errUsage) || errors.Is(err, actors.ErrConfig) ||
-		errors.Is(err, actors.ErrInvalid) {
+		errors.Is(err, operator.ErrInvalid) {
 		code = exitUsage
 		if len(a.fromFile) > 0 {
 			a.sources = append(a.sources, a.configPath)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -71,7 +71,7 @@ const watchEvery = time.Second
 // watchStatus shows the status whenever it has changed, until it is told to stop.
 func (a *app) watchStatus(ctx context.Context, q query, wide bool) error {
 	draws := isTerminal(a.out) && !q.asJSON
-	show := func(w io.Writer, s actors.Status, err error) error {
+	show := func(w io.Writer, s operator.Status, err error) error {
 		switch {
 		case err != nil && q.asJSON:
 			return nil
@@ -94,7 +94,7 @@ func (a *app) watchStatus(ctx context.Context, q query, wide bool) error {
 			return nil // it was to stop
 		}
 		var now bytes.Buffer
-		if err != nil && !errors.Is(err, actors.ErrUnreachable) {
+		if err != nil && !errors.Is(err, operator.ErrUnreachable) {
 			return err
 		}
 		if err := show(&now, status, err); err != nil {
@@ -126,7 +126,7 @@ func (a *app) watchStatus(ctx context.Context, q query, wide bool) error {
 }
 
 // verdict is one line: what is wrong and where to look, or ok.
-func verdict(s actors.Status) string {
+func verdict(s operator.Status) string {
 	if len(s.Problems) == 0 {
 		return "ok"
 	}
@@ -139,7 +139,7 @@ func verdict(s actors.Status) string {
 	return text
 }
 
-func leads(s actors.Status) string {
+func leads(s operator.Status) string {
 	if s.Leader == nil {
 		return "nobody leads"
 	}
@@ -147,9 +147,9 @@ func leads(s actors.Status) string {
 }
 
 // workInWords counts the items by what becomes of them.
-func workInWords(s actors.Status) string {
+func workInWords(s operator.Status) string {
 	var states []string
-	for _, state := range actors.ItemStates {
+	for _, state := range operator.ItemStates {
 		if n := s.Work.States[state]; n > 0 {
 			states = append(states, fmt.Sprintf("%d %s", n, state))
 		}
@@ -161,7 +161,7 @@ func workInWords(s actors.Status) string {
 	return text
 }
 
-func printStatus(w io.Writer, s actors.Status, wide bool) error {
+func printStatus(w io.Writer, s operator.Status, wide bool) error {
 	t := table(w)
 	row := func(yes bool, name, format string, args ...any) {
 		if yes {
@@ -202,7 +202,7 @@ func printStatus(w io.Writer, s actors.Status, wide bool) error {
 const mostOrders = 10
 
 // ordersInWords says which orders stand, who gave each, and when.
-func ordersInWords(s actors.Status) (lines []string) {
+func ordersInWords(s operator.Status) (lines []string) {
 	for i, o := range s.Orders {
 		if i == mostOrders {
 			return append(lines, fmt.Sprintf("and %d more: see --json", len(s.Orders)-i))
@@ -229,7 +229,7 @@ func ordersInWords(s actors.Status) (lines []string) {
 }
 
 // printMembers prints one row for each member.
-func printMembers(w io.Writer, s actors.Status, wide bool) error {
+func printMembers(w io.Writer, s operator.Status, wide bool) error {
 	t, more := table(w), ""
 	if wide {
 		more = "\tCAPACITY\tZONE\tLEASE\tCOORDD\tAPP"
@@ -253,22 +253,22 @@ func printMembers(w io.Writer, s actors.Status, wide bool) error {
 		if m.Idle {
 			status += ", runs nothing"
 		}
-		running := strconv.Itoa(m.States[actors.ItemRunning])
-		if m.States[actors.ItemOwned] > 0 {
+		running := strconv.Itoa(m.States[operator.ItemRunning])
+		if m.States[operator.ItemOwned] > 0 {
 			running = "?" // it does not say what its work does, or is silent
 		}
 		if wide {
 			more = startedWith(m)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d%s\t%s\n", safe(m.ID), status, m.Items,
-			running, m.States[actors.ItemStarting], m.States[actors.ItemLooping],
-			m.States[actors.ItemStopping], m.States[actors.ItemWaiting], more, safe(m.Address))
+			running, m.States[operator.ItemStarting], m.States[operator.ItemLooping],
+			m.States[operator.ItemStopping], m.States[operator.ItemWaiting], more, safe(m.Address))
 	}
 	return t.Flush()
 }
 
 // startedWith has the cells of a member's capacity, zone, lease and versions.
-func startedWith(m actors.StatusMember) string {
+func startedWith(m operator.StatusMember) string {
 	capacity, lease := "", ""
 	if m.Capacity > 0 {
 		capacity = strconv.FormatUint(m.Capacity, 10)

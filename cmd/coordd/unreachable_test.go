@@ -10,14 +10,15 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
 func TestAnUnreachableConsulIsNamedWithWhatToDo(t *testing.T) {
 	cause := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connect: connection refused")}
-	err := trouble("consul.test:8500", fmt.Errorf("looking: %w: %w", actors.ErrUnreachable, cause))
+	err := trouble("consul.test:8500", fmt.Errorf("looking: %w: %w", operator.ErrUnreachable,
+		cause))
 	want := "Consul at consul.test:8500 does not answer (connect: connection refused): start it, " +
 		"or give its address with --consul or CONSUL_HTTP_ADDR"
 	if err.Error() != want {
@@ -26,8 +27,8 @@ func TestAnUnreachableConsulIsNamedWithWhatToDo(t *testing.T) {
 }
 
 func TestTooManyConnectionsAreNotCalledAConsulThatIsDown(t *testing.T) {
-	err := trouble("127.0.0.1:8500", fmt.Errorf("reading: %w: %w", actors.ErrUnreachable,
-		actors.ErrTooManyConns))
+	err := trouble("127.0.0.1:8500", fmt.Errorf("reading: %w: %w", operator.ErrUnreachable,
+		operator.ErrTooManyConns))
 	if text := err.Error(); !strings.Contains(text, "too many connections") ||
 		!strings.Contains(text, "http_max_conns_per_client") || strings.Contains(text, "start it") {
 		t.Error(text)
@@ -50,7 +51,7 @@ func TestWhatConsulAnswersIsSaid(t *testing.T) {
 				way := &http.Client{Transport: c.way}
 				client, err := api.NewClient(&api.Config{HttpClient: way})
 				must(t, err)
-				o, err := actors.NewOperator(client, "demo")
+				o, err := operator.New(client, "demo")
 				must(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), refusedTimeout)
 				defer cancel()

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -67,9 +67,9 @@ next ("coordd run --help", --on-change). All ids are checked before anything is 
 		if weight == 0 {
 			return usage("--weight 0: give 1 or more")
 		}
-		items := make([]actors.WorkInput, len(q.args))
+		items := make([]operator.WorkInput, len(q.args))
 		for i, id := range q.args {
-			items[i] = actors.WorkInput{ID: id, Payload: value, Weight: weight}
+			items[i] = operator.WorkInput{ID: id, Payload: value, Weight: weight}
 		}
 		a.nameNew(ctx, q)
 		if err := q.AddWork(ctx, items...); err != nil {
@@ -122,8 +122,8 @@ is written.`
 
 // fileCommand makes c a command that reads a file of items before it asks Consul.
 func (a *app) fileCommand(c *cobra.Command, flags func(*pflag.FlagSet),
-	do func(ctx context.Context, q query, items []actors.WorkInput) error) *cobra.Command {
-	var items []actors.WorkInput
+	do func(ctx context.Context, q query, items []operator.WorkInput) error) *cobra.Command {
+	var items []operator.WorkInput
 	a.ask(c, noIDs, flags, func(ctx context.Context, q query) error {
 		return do(ctx, q, items)
 	})
@@ -155,7 +155,7 @@ Items that are in the workload already get the payload and the weight of the fil
 it names none. Items that are not in the file stay: "coordd work sync" removes them.`,
 		Example: `  coordd work import items.txt
   seq -f 'device-%g' 1000 | coordd work import -`,
-	}, nil, func(ctx context.Context, q query, items []actors.WorkInput) error {
+	}, nil, func(ctx context.Context, q query, items []operator.WorkInput) error {
 		a.nameNew(ctx, q)
 		if err := q.ImportWork(ctx, items, nil); err != nil {
 			return err
@@ -174,8 +174,8 @@ type itemLine struct {
 }
 
 // parseItems reads a file of items. Errors are bad usage, and name file and line.
-func parseItems(name string, text []byte) ([]actors.WorkInput, error) {
-	var items []actors.WorkInput
+func parseItems(name string, text []byte) ([]operator.WorkInput, error) {
+	var items []operator.WorkInput
 	first := map[string]int{} // the line that an id came on
 	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	lines.Buffer(nil, maxInput)
@@ -202,7 +202,7 @@ func parseItems(name string, text []byte) ([]actors.WorkInput, error) {
 }
 
 // parseItem reads one line. A weight of 0 means that the line names none.
-func parseItem(line string) (w actors.WorkInput, err error) {
+func parseItem(line string) (w operator.WorkInput, err error) {
 	if !strings.HasPrefix(line, "{") {
 		id, payload, more := strings.Cut(line, "\t")
 		if more {
@@ -221,8 +221,8 @@ func parseItem(line string) (w actors.WorkInput, err error) {
 		return w, fmt.Errorf("%w: give one object such as {\"id\": \"device-1\", \"weight\": 2}",
 			err)
 	}
-	if w = (actors.WorkInput{ID: in.ID, Weight: in.Weight, Payload: []byte(in.Payload)}); in.Bytes !=
-		nil {
+	w = operator.WorkInput{ID: in.ID, Weight: in.Weight, Payload: []byte(in.Payload)}
+	if in.Bytes != nil {
 		w.Payload = *in.Bytes
 	}
 	return w, nil
@@ -245,7 +245,7 @@ a line, as "coordd work import" and "coordd work sync" read them.`,
 }
 
 // printWork prints items as parseItem reads them.
-func printWork(w io.Writer, work []actors.WorkStatus) error {
+func printWork(w io.Writer, work []operator.WorkStatus) error {
 	var b bytes.Buffer
 	for _, item := range work {
 		line := itemLine{ID: item.ID, Weight: item.Weight, Payload: string(item.Payload)}
@@ -268,14 +268,14 @@ type difference struct {
 	Same   int      `json:"unchanged"`
 	DryRun bool     `json:"dry_run"`
 
-	write []actors.WorkInput
+	write []operator.WorkInput
 	lines []string // for people
 }
 
 // compare finds the difference. An item of the file without a weight keeps the weight that it has.
-func compare(work []actors.WorkStatus, file []actors.WorkInput) difference {
+func compare(work []operator.WorkStatus, file []operator.WorkInput) difference {
 	d := difference{Add: []string{}, Change: []string{}, Remove: []string{}}
-	have := make(map[string]actors.WorkStatus, len(work))
+	have := make(map[string]operator.WorkStatus, len(work))
 	for _, w := range work {
 		have[w.ID] = w
 	}
@@ -345,7 +345,7 @@ more than half of the workload and more than 10 items, needs --force.`,
 		f.BoolVar(&dryRun, "dry-run", false, "Say what would change, and change nothing.")
 		f.BoolVar(&force, "force", false, "Remove also all of the workload, or most of it.")
 		orders(f, "dry-run", "force")
-	}, func(ctx context.Context, q query, items []actors.WorkInput) error {
+	}, func(ctx context.Context, q query, items []operator.WorkInput) error {
 		work, err := q.ListWork(ctx)
 		if err != nil {
 			return err
@@ -394,7 +394,7 @@ func (a *app) sync(ctx context.Context, q query, d difference) error {
 		return nil
 	}
 	// Another operator may have removed an item meanwhile.
-	if err := q.RemoveWork(ctx, d.Remove...); err != nil && !errors.Is(err, actors.ErrNotFound) {
+	if err := q.RemoveWork(ctx, d.Remove...); err != nil && !errors.Is(err, operator.ErrNotFound) {
 		return err
 	}
 	return nil

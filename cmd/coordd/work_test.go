@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // printedItems is what work export prints of these items.
-func printedItems(t *testing.T, work []actors.WorkStatus) []byte {
+func printedItems(t *testing.T, work []operator.WorkStatus) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	must(t, printWork(&b, work))
@@ -20,10 +20,10 @@ func printedItems(t *testing.T, work []actors.WorkStatus) []byte {
 }
 
 func TestAnExportIsReadAsTheSameItems(t *testing.T) {
-	var work []actors.WorkStatus
+	var work []operator.WorkStatus
 	for i, payload := range []string{"", "text", "with\ttabs", "two\nlines", "\x00\xff", "{}",
 		"\u202e", "\ufeff", `"\ud800"`, strings.Repeat("x", 100_000)} {
-		work = append(work, actors.WorkStatus{ID: fmt.Sprintf("#w%d\u202e", i),
+		work = append(work, operator.WorkStatus{ID: fmt.Sprintf("#w%d\u202e", i),
 			Weight: uint64(i + 1), Payload: []byte(payload)})
 	}
 	text := printedItems(t, work)
@@ -33,7 +33,7 @@ func TestAnExportIsReadAsTheSameItems(t *testing.T) {
 	}
 	items, err := parseItems("export", text)
 	must(t, err)
-	if !slices.EqualFunc(items, work, func(i actors.WorkInput, w actors.WorkStatus) bool {
+	if !slices.EqualFunc(items, work, func(i operator.WorkInput, w operator.WorkStatus) bool {
 		return i.ID == w.ID && i.Weight == w.Weight && bytes.Equal(i.Payload, w.Payload)
 	}) {
 		t.Errorf("%d items came back as %d: %.300q", len(work), len(items), text)
@@ -44,9 +44,9 @@ func TestAFileOfItemsIsReadAsItsLinesSay(t *testing.T) {
 	items, err := parseItems("f", []byte("\ufeff# comment\r\n\na\r\nb\tof b\twith tabs \n"+
 		`{"id": "c", "weight": 7, "payload": "of c"}`+"\n"+`{"id":"d","payload_base64":"AP8="}`))
 	must(t, err)
-	want := []actors.WorkInput{{ID: "a"}, {ID: "b", Payload: []byte("of b\twith tabs ")},
+	want := []operator.WorkInput{{ID: "a"}, {ID: "b", Payload: []byte("of b\twith tabs ")},
 		{ID: "c", Weight: 7, Payload: []byte("of c")}, {ID: "d", Payload: []byte{0, 255}}}
-	if !slices.EqualFunc(items, want, func(x, y actors.WorkInput) bool {
+	if !slices.EqualFunc(items, want, func(x, y operator.WorkInput) bool {
 		return x.ID == y.ID && x.Weight == y.Weight && bytes.Equal(x.Payload, y.Payload)
 	}) {
 		t.Errorf("%+v", items)

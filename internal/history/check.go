@@ -14,7 +14,7 @@ func Check(events []Event, o Options) Report {
 		Options: o, events: events, report: newReport(len(events)),
 		procs: map[string]*process{}, items: map[string]*item{}, work: map[string]int{},
 		keys: map[string]string{}, keysOf: map[string]map[string]int{},
-		values: map[string]*ackedKey{},
+		values: map[string]*ackedKey{}, changedItems: map[string]bool{},
 	}
 	c.resetConfigs()
 	c.resetLeaders(time.Time{})
@@ -102,77 +102,85 @@ type ackedKey struct {
 	at    int
 }
 
+// handlers are what each verb says of the process of its line.
+var handlers = map[Verb]func(c *checker, i int, e Event, p *process){
+	End: (*checker).end, Dead: (*checker).dead, Freeze: (*checker).freeze, Thaw: (*checker).thaw,
+	Start: (*checker).start, Stop: (*checker).stop, Step: (*checker).step,
+	Lead: (*checker).lead, Unlead: (*checker).unlead, Early: (*checker).early,
+	Set: (*checker).write, Del: (*checker).write, Try: (*checker).try, Acked: (*checker).ack,
+	Ask: (*checker).ask, Told: (*checker).told, Logged: (*checker).logged,
+	Refused: (*checker).refused, Saw: (*checker).saw,
+	Restored: (*checker).restored, Calm: (*checker).calm, Close: (*checker).close,
+}
+
 func (c *checker) apply(i int, e Event) {
 	c.judgeSettled(e.At)
-	if c.changedItems != nil && (e.Verb != Set && e.Verb != Del ||
-		e.Index != c.events[c.writeAt].Index || e.Proc != c.events[c.writeAt].Proc) {
+	if w := c.events[c.writeAt]; e.Verb != Set && e.Verb != Del || e.Index != w.Index ||
+		e.Proc != w.Proc {
 		c.checkOneKeyPerItem()
 	}
 	p := c.procs[e.Proc]
-	if p == nil && e.Proc != "" {
+	if p == nil {
 		p = &process{name: e.Proc, first: i, running: map[string]*span{}}
 		c.procs[e.Proc] = p
 	}
-	if p == nil && strings.Contains(fields[e.Verb], "p") && !withoutProcess[e.Verb] {
-		return // about nobody
-	}
-	if p != nil && !aboutOthers[e.Verb] {
+	if !aboutOthers[e.Verb] {
 		p.last, p.lastAt = e.At, i
 	}
-	switch e.Verb {
-	case End:
-		c.stopAll(i, p)
-		c.unlead(i, p)
-		p.ended = true
-		p.setDied(e.At)
-	case Dead:
-		c.dead(i, p)
-	case Start:
-		c.start(i, e, p)
-	case Stop:
-		c.stop(i, e, p)
-	case Step:
-		c.step(i, e, p)
-	case Lead:
-		c.lead(i, e, p)
-	case Unlead:
-		c.unlead(i, p)
-	case Freeze:
-		if p.frozen { // it says so itself, of what somebody else has said already
-			break
-		}
-		p.frozen = true
-		p.frozenTimes = append(p.frozenTimes, window{from: e.At})
-	case Thaw:
-		if n := len(p.frozenTimes); p.frozen && n > 0 {
-			p.frozenTimes[n-1].to = e.At
-		}
-		p.frozen = false
-	case Early:
-		p.noteLockLost(e.At)
-		p.lockLost = true
-	case Set, Del:
-		c.write(i, e)
-	case Try:
-		c.value(e.Key).tries = append(c.value(e.Key).tries, e.Value)
-	case Acked:
-		v := c.value(e.Key)
-		v.at = i
-		if n := slices.Index(v.tries, e.Value); n >= 0 {
-			v.acked = n + 1
-		}
-	case Ask, Told, Logged, Refused, Saw:
-		c.config(i, e)
-	case Restored:
-		c.restored(e)
-	case Calm:
-		c.boundNotReached("another calm line")
-		c.calmAt, c.judged, c.well = i+1, false, false
-	case Close:
-		c.boundNotReached("the close line")
-		c.closing = true
+	if handle := handlers[e.Verb]; handle != nil {
+		handle(c, i, e, p)
 	}
 	c.trackSettled(e)
+}
+
+func (c *checker) end(i int, e Event, p *process) {
+	c.stopAll(i, p)
+	c.unlead(i, e, p)
+	p.ended = true
+	p.setDied(e.At)
+}
+
+// freeze ignores what the process says of a freeze that another has told already.
+func (c *checker) freeze(_ int, e Event, p *process) {
+	if !p.frozen {
+		p.frozen = true
+		p.frozenTimes = append(p.frozenTimes, window{from: e.At})
+	}
+}
+
+func (c *checker) thaw(_ int, e Event, p *process) {
+	if p.frozen {
+		p.frozenTimes[len(p.frozenTimes)-1].to = e.At
+	}
+	p.frozen = false
+}
+
+func (c *checker) early(_ int, e Event, p *process) {
+	p.noteLockLost(e.At)
+	p.lockLost = true
+}
+
+func (c *checker) calm(i int, _ Event, _ *process) {
+	c.boundNotReached("another calm line")
+	c.calmAt, c.judged, c.well = i+1, false, false
+}
+
+func (c *checker) close(_ int, _ Event, _ *process) {
+	c.boundNotReached("the close line")
+	c.closing = true
+}
+
+func (c *checker) try(_ int, e Event, _ *process) {
+	v := c.value(e.Key)
+	v.tries = append(v.tries, e.Value)
+}
+
+func (c *checker) ack(i int, e Event, _ *process) {
+	v := c.value(e.Key)
+	v.at = i
+	if n := slices.Index(v.tries, e.Value); n >= 0 {
+		v.acked = n + 1
+	}
 }
 
 func (c *checker) value(key string) *ackedKey {
@@ -184,7 +192,7 @@ func (c *checker) value(key string) *ackedKey {
 	return v
 }
 
-func (c *checker) restored(e Event) {
+func (c *checker) restored(_ int, e Event, _ *process) {
 	c.amnesty = e.At.Add(e.For)
 	c.losses = append(c.losses, window{from: e.At, to: c.amnesty})
 	for _, w := range c.items {
@@ -196,7 +204,8 @@ func (c *checker) restored(e Event) {
 	clear(c.values)
 	clear(c.work)
 	c.resetConfigs()
-	c.epoch, c.changedItems = 0, nil
+	clear(c.changedItems)
+	c.epoch = 0
 }
 
 // forgiven tells whether Consul had just lost writes when something began.
@@ -207,7 +216,7 @@ func (c *checker) forgiven(began time.Time) bool {
 }
 
 // write notes a write that Consul accepted.
-func (c *checker) write(i int, e Event) {
+func (c *checker) write(i int, e Event, _ *process) {
 	c.hasWrite = true
 	c.report.Writes++
 	if e.Epoch != 0 && e.Epoch != c.epoch && !e.At.Before(c.amnesty) {
@@ -248,9 +257,6 @@ func (c *checker) write(i int, e Event) {
 		if id == "" || strings.Contains(id, "/") {
 			break
 		}
-		if c.changedItems == nil {
-			c.changedItems = map[string]bool{}
-		}
 		c.changedItems[id], c.writeAt = true, i
 		if e.Verb == Del {
 			delete(c.keysOf[id], member)
@@ -265,8 +271,8 @@ func (c *checker) write(i int, e Event) {
 
 // checkOneKeyPerItem checks between two writes that each item has at most one key.
 func (c *checker) checkOneKeyPerItem() {
-	at := c.events[c.writeAt]
 	for _, id := range slices.Sorted(maps.Keys(c.changedItems)) {
+		at := c.events[c.writeAt]
 		if holders := c.keysOf[id]; len(holders) > 1 && !at.At.Before(c.amnesty) {
 			first := slices.Min(slices.Collect(maps.Values(holders)))
 			c.breach("I2", fmt.Sprintf("%s has %d keys at index %d: at %s", id, len(holders),
@@ -274,5 +280,5 @@ func (c *checker) checkOneKeyPerItem() {
 				c.writeAt)
 		}
 	}
-	c.changedItems = nil
+	clear(c.changedItems)
 }

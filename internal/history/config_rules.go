@@ -51,67 +51,73 @@ func (c *configs) key(name string) *configKey {
 
 func (c *configs) write(e Event) *configWrite { return c.writes[e.Key+"\x00"+e.Value] }
 
-// config handles an event of a config value.
-func (c *checker) config(i int, e Event) {
+// ask notes a write that a caller asks for.
+func (c *checker) ask(i int, e Event, _ *process) {
+	if w := c.configs.write(e); w != nil {
+		c.breach("I4", fmt.Sprintf("%s is written with the value %q a second time: a history "+
+			"names each write by its value", e.Key, e.Value), w.askedAt, i)
+		return
+	}
+	k := c.configs.key(e.Key)
+	c.configs.asked++
+	w := &configWrite{key: e.Key, value: e.Value, proc: e.Proc, askedAt: i, order: len(k.writes)}
+	if at, ok := k.sawAt[e.Proc]; ok && c.events[at].At.Equal(e.At) {
+		w.looked, w.absent = true, k.absent[e.Proc]
+	}
+	k.writes = append(k.writes, w)
+	c.configs.writes[e.Key+"\x00"+e.Value] = w
+}
+
+// told checks an acknowledgement.
+func (c *checker) told(i int, e Event, _ *process) {
 	w := c.configs.write(e)
-	switch e.Verb {
-	case Ask:
-		if w != nil {
-			c.breach("I4",
-				fmt.Sprintf("%s is written with the value %q a second time: a history names each "+
-					"write by its value",
-					e.Key, e.Value), w.askedAt, i)
-			return
-		}
+	if w == nil {
+		return // asked for before Consul lost writes
+	}
+	w.told = i + 1
+	switch {
+	case !c.hasWrite: // nothing is known of what Consul took
+	case w.applied == 0:
+		c.breach("I4", fmt.Sprintf(
+			"%s is told that Consul has %q as the value of %s, and Consul never took it",
+			e.Proc, e.Value, e.Key), w.askedAt, i)
+	case w.refused != 0:
+		c.breach("I4", fmt.Sprintf("the write of %q to %s is acknowledged and refused", e.Value,
+			e.Key), w.askedAt, i)
+	default:
 		k := c.configs.key(e.Key)
-		c.configs.asked++
-		w = &configWrite{key: e.Key, value: e.Value, proc: e.Proc, askedAt: i, order: len(k.writes)}
-		if at, ok := k.sawAt[e.Proc]; ok && c.events[at].At.Equal(e.At) {
-			w.looked, w.absent = true, k.absent[e.Proc]
+		if index := c.events[w.applied-1].Index; index > k.own[e.Proc] {
+			k.own[e.Proc], k.ownAt[e.Proc] = index, i
 		}
-		k.writes = append(k.writes, w)
-		c.configs.writes[e.Key+"\x00"+e.Value] = w
-	case Told:
-		if w == nil {
-			return // asked for before Consul lost writes
-		}
-		w.told = i + 1
-		switch {
-		case !c.hasWrite: // nothing is known of what Consul took
-		case w.applied == 0:
-			c.breach("I4", fmt.Sprintf(
-				"%s is told that Consul has %q as the value of %s, and Consul never took it",
-				e.Proc, e.Value, e.Key), w.askedAt, i)
-		case w.refused != 0:
-			c.breach("I4", fmt.Sprintf("the write of %q to %s is acknowledged and refused", e.Value,
-				e.Key), w.askedAt, i)
-		default:
-			k := c.configs.key(e.Key)
-			if index := c.events[w.applied-1].Index; index > k.own[e.Proc] {
-				k.own[e.Proc], k.ownAt[e.Proc] = index, i
-			}
-		}
-	case Logged:
-		if w != nil && w.logged == 0 {
-			w.logged = i + 1
-		}
-	case Refused:
-		if w == nil || w.refused != 0 {
-			return
-		}
-		w.refused = i + 1
-		if w.applied != 0 {
-			c.breach("I4", fmt.Sprintf("the write of %q to %s is refused, and Consul had taken it",
-				e.Value, e.Key), w.askedAt, i)
-		}
-	case Saw:
-		k := c.configs.key(e.Key)
-		k.sawAt[e.Proc], k.absent[e.Proc] = i, e.Index == 0
-		if own := k.own[e.Proc]; e.Index < own && (e.Index != 0 || !k.deletedSince(c, own)) {
-			c.breach("I4", fmt.Sprintf(
-				"%s reads %s at index %d, after its own write at %d was acknowledged", e.Proc,
-				e.Key, e.Index, own), k.ownAt[e.Proc], i)
-		}
+	}
+}
+
+func (c *checker) logged(i int, e Event, _ *process) {
+	if w := c.configs.write(e); w != nil && w.logged == 0 {
+		w.logged = i + 1
+	}
+}
+
+func (c *checker) refused(i int, e Event, _ *process) {
+	w := c.configs.write(e)
+	if w == nil || w.refused != 0 {
+		return
+	}
+	w.refused = i + 1
+	if w.applied != 0 {
+		c.breach("I4", fmt.Sprintf("the write of %q to %s is refused, and Consul had taken it",
+			e.Value, e.Key), w.askedAt, i)
+	}
+}
+
+// saw checks that a process reads its own writes.
+func (c *checker) saw(i int, e Event, _ *process) {
+	k := c.configs.key(e.Key)
+	k.sawAt[e.Proc], k.absent[e.Proc] = i, e.Index == 0
+	if own := k.own[e.Proc]; e.Index < own && (e.Index != 0 || !k.deletedSince(c, own)) {
+		c.breach("I4", fmt.Sprintf(
+			"%s reads %s at index %d, after its own write at %d was acknowledged", e.Proc,
+			e.Key, e.Index, own), k.ownAt[e.Proc], i)
 	}
 }
 

@@ -97,9 +97,7 @@ func (c *checker) boundNotReached(line string) {
 
 // finish judges what only the whole history can show.
 func (c *checker) finish() {
-	if c.changedItems != nil {
-		c.checkOneKeyPerItem()
-	}
+	c.checkOneKeyPerItem()
 	if n := len(c.events); n > 0 {
 		c.judgeSettled(c.events[n-1].At)
 		if c.calmAt != 0 && !c.judged {
@@ -165,12 +163,9 @@ func (c *checker) checkOverlap(id string, a, b *span) bool {
 		if c.forgiven(from) {
 			return true
 		}
-		if a.proc.justThawed(from, to) && a.token < b.token ||
-			b.proc.justThawed(from, to) && b.token < a.token {
-			fenced = true
-			return true
-		}
-		return false
+		late := a.proc.justThawed(from, to) && a.token < b.token
+		fenced = fenced || late
+		return late
 	}
 	tell := func(from, to time.Time) bool {
 		last := max(a.at, b.at, a.stop-1)

@@ -77,8 +77,8 @@ func (c *checker) epochFalls(i int, e Event, p *process) (late bool) {
 }
 
 // unlead notes that a process leads no more.
-func (c *checker) unlead(i int, p *process) {
-	c.ledUntil(p, c.events[i].At, i, "has not stopped leading until %v later")
+func (c *checker) unlead(i int, e Event, p *process) {
+	c.ledUntil(p, e.At, i, "has not stopped leading until %v later")
 	p.leadAt, p.newerLeaders, p.lockLost = 0, nil, false
 }
 

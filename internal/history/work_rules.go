@@ -99,10 +99,10 @@ func (c *checker) stopAll(i int, p *process) {
 
 // dead notes that a process was killed. It leads no more. From now on a line of one of its commands
 // says nothing of the others.
-func (c *checker) dead(i int, p *process) {
-	at := c.events[i].At
-	c.unlead(i, p)
-	if n := len(p.frozenTimes); p.frozen && n > 0 {
+func (c *checker) dead(i int, e Event, p *process) {
+	at := e.At
+	c.unlead(i, e, p)
+	if n := len(p.frozenTimes); p.frozen {
 		p.frozenTimes[n-1].to, p.frozenTimes[n-1].killed = at, true
 	}
 	p.dead, p.frozen = true, false

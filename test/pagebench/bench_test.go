@@ -20,8 +20,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/tracing"
 	"github.com/chromedp/chromedp"
-
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/test/chromium"
@@ -63,7 +62,7 @@ func BenchmarkPage(b *testing.B) {
 func today(b testing.TB) http.Handler {
 	consul := devconsul.New(devconsul.Config{})
 	b.Cleanup(consul.Close)
-	op, err := actors.NewOperator(consul.Client(), "bench")
+	op, err := operator.New(consul.Client(), "bench")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -149,15 +148,15 @@ func (s *service) night() {
 	s.step(func() {
 		s.gone[50] = true
 		for _, i := range lost {
-			s.state[i] = actors.ItemWaiting
+			s.state[i] = operator.ItemWaiting
 		}
-	}, actors.Event{Kind: "lost", From: "n50", Holds: len(lost), Wait: 10_000})
+	}, operator.Event{Kind: "lost", From: "n50", Holds: len(lost), Wait: 10_000})
 	time.Sleep(pause)
 	elsewhere := func(n int) int { return n%48 + 1 }
 	give := func(items []int) func() {
 		return func() {
 			for n, i := range items {
-				s.owner[i], s.state[i] = elsewhere(n), actors.ItemRunning
+				s.owner[i], s.state[i] = elsewhere(n), operator.ItemRunning
 			}
 		}
 	}
@@ -166,23 +165,23 @@ func (s *service) night() {
 	drained := s.owned(91, 92, 93, 94, 95, 96, 97, 98, 99, 100)
 	s.step(func() {
 		for _, i := range drained {
-			s.drained[s.owner[i]], s.state[i] = true, actors.ItemStopping
+			s.drained[s.owner[i]], s.state[i] = true, operator.ItemStopping
 		}
-	}, actors.Event{Kind: "drained", From: "n91", By: "ops"})
+	}, operator.Event{Kind: "drained", From: "n91", By: "ops"})
 	time.Sleep(pause)
 	s.step(give(drained), s.moves("drain", drained, elsewhere)...)
 	time.Sleep(pause)
-	s.step(func() { s.state[4711] = actors.ItemLooping })
+	s.step(func() { s.state[4711] = operator.ItemLooping })
 	time.Sleep(5 * pause)
 	s.step(func() {
 		for i := range s.state {
-			s.state[i] = actors.ItemStarting
+			s.state[i] = operator.ItemStarting
 		}
 	})
 	time.Sleep(2 * pause)
 	s.step(func() {
 		for i := range s.state {
-			s.state[i] = actors.ItemRunning
+			s.state[i] = operator.ItemRunning
 		}
 	})
 	time.Sleep(2 * pause)

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 // service is a coordd that leads items of many members on paper: it answers what the page asks.
@@ -21,11 +21,11 @@ type service struct {
 
 	mu      sync.Mutex
 	owner   []int // by item; -1: free
-	state   []actors.ItemState
+	state   []operator.ItemState
 	gone    map[int]bool
 	drained map[int]bool
 	index   uint64
-	heard   []chan []actors.Event
+	heard   []chan []operator.Event
 	status  document
 	holders document
 }
@@ -46,10 +46,10 @@ func documentOf(v any) document {
 }
 
 func newService(page http.Handler, members, items int) *service {
-	s := &service{page: page, owner: make([]int, items), state: make([]actors.ItemState, items),
+	s := &service{page: page, owner: make([]int, items), state: make([]operator.ItemState, items),
 		gone: map[int]bool{}, drained: map[int]bool{}, index: 1}
 	for i := range items {
-		s.owner[i], s.state[i] = i%members+1, actors.ItemRunning
+		s.owner[i], s.state[i] = i%members+1, operator.ItemRunning
 	}
 	s.publish()
 	return s
@@ -69,7 +69,7 @@ func (s *service) owned(members ...int) (items []int) {
 }
 
 // step changes something; the page reads it next.
-func (s *service) step(change func(), events ...actors.Event) {
+func (s *service) step(change func(), events ...operator.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
@@ -84,7 +84,7 @@ func (s *service) step(change func(), events ...actors.Event) {
 }
 
 // moves are the events of items that go to others.
-func (s *service) moves(why string, items []int, to func(n int) int) (all []actors.Event) {
+func (s *service) moves(why string, items []int, to func(n int) int) (all []operator.Event) {
 	type way struct{ from, to int }
 	by := map[way]int{}
 	for n, i := range items {
@@ -93,7 +93,7 @@ func (s *service) moves(why string, items []int, to func(n int) int) (all []acto
 		if !known {
 			at = len(all)
 			by[w] = at
-			all = append(all, actors.Event{Kind: "granted", Why: why, From: member(w.from),
+			all = append(all, operator.Event{Kind: "granted", Why: why, From: member(w.from),
 				To: member(w.to)})
 		}
 		all[at].Items = append(all[at].Items, item(i))
@@ -103,54 +103,54 @@ func (s *service) moves(why string, items []int, to func(n int) int) (all []acto
 
 // publish encodes what there is.
 func (s *service) publish() {
-	byMember := map[int]*actors.Holder{}
+	byMember := map[int]*operator.Holder{}
 	var order []int
 	for i, m := range s.owner {
 		h := byMember[m]
 		if h == nil {
 			status := "alive"
 			if s.gone[m] {
-				status = actors.StatusGone
+				status = operator.StatusGone
 			}
-			h = &actors.Holder{ID: member(m), Status: status, Own: []string{},
-				Releasing: []string{}, States: map[actors.ItemState][]string{}}
+			h = &operator.Holder{ID: member(m), Status: status, Own: []string{},
+				Releasing: []string{}, States: map[operator.ItemState][]string{}}
 			byMember[m] = h
 			order = append(order, m)
 		}
 		switch state := s.state[i]; state {
-		case actors.ItemStopping:
+		case operator.ItemStopping:
 			h.Releasing = append(h.Releasing, item(i))
 		default:
 			h.Own = append(h.Own, item(i))
-			if state != actors.ItemRunning {
+			if state != operator.ItemRunning {
 				h.States[state] = append(h.States[state], item(i))
 			}
 		}
 	}
 	slices.Sort(order)
-	holders := actors.Holders{Members: []actors.Holder{}, Free: []string{}}
-	status := actors.Status{Service: "bench", Leader: &actors.StatusLeader{ID: "n1", Epoch: 7},
-		Work: actors.StatusWork{Total: len(s.owner), Owned: len(s.owner),
-			States: map[actors.ItemState]int{}}}
+	holders := operator.Holders{Members: []operator.Holder{}, Free: []string{}}
+	status := operator.Status{Service: "bench", Leader: &operator.StatusLeader{ID: "n1", Epoch: 7},
+		Work: operator.StatusWork{Total: len(s.owner), Owned: len(s.owner),
+			States: map[operator.ItemState]int{}}}
 	for _, m := range order {
 		h := byMember[m]
 		holders.Members = append(holders.Members, *h)
-		about := actors.StatusMember{ID: h.ID, Address: "10.0.0.1:7070", Status: h.Status,
+		about := operator.StatusMember{ID: h.ID, Address: "10.0.0.1:7070", Status: h.Status,
 			Items: len(h.Own) + len(h.Releasing), Releasing: len(h.Releasing),
 			Drained: s.drained[m], Version: "1.0", Lease: 10_000,
-			States: map[actors.ItemState]int{actors.ItemStopping: len(h.Releasing)}}
+			States: map[operator.ItemState]int{operator.ItemStopping: len(h.Releasing)}}
 		running := len(h.Own)
 		for state, items := range h.States {
 			about.States[state] = len(items)
 			running -= len(items)
 		}
-		about.States[actors.ItemRunning] = running
+		about.States[operator.ItemRunning] = running
 		for state, n := range about.States {
 			status.Work.States[state] += n
 		}
 		if s.gone[m] {
 			status.Absent = append(status.Absent, about)
-			status.Problems = append(status.Problems, actors.Problem{Kind: "waiting",
+			status.Problems = append(status.Problems, operator.Problem{Kind: "waiting",
 				Text:  fmt.Sprintf("%d items wait: %s is gone", len(h.Own), h.ID),
 				Until: time.Now().Add(10 * time.Second), Items: h.Own[:1]})
 		} else {
@@ -195,7 +195,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *service) follow(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush := http.NewResponseController(w).Flush
-	events := make(chan []actors.Event, 100)
+	events := make(chan []operator.Event, 100)
 	s.mu.Lock()
 	s.heard = append(s.heard, events)
 	s.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/test/chromium"
 )
 
@@ -33,11 +32,11 @@ func TestARowIsDrawnWhenItComesInSight(t *testing.T) {
 		_, err := chromedp.Run(ctx, chromedp.Evaluate[chromedp.Void](expression))
 		must(t, err)
 	}
-	s.step(func() { s.state[s.owned(98)[0]] = actors.ItemWaiting })
+	s.step(func() { s.state[s.owned(98)[0]] = operator.ItemWaiting })
 	evaluate(`document.querySelector(".member[aria-label=n99]").scrollIntoView()`)
 	await(t, ctx, pixel+`("n99") === "47 111 183 255"`)
 	await(t, ctx, pixel+`("n98") === "123 75 176 255"`) // --wait
-	s.step(func() { s.state[s.owned(1)[0]] = actors.ItemWaiting })
+	s.step(func() { s.state[s.owned(1)[0]] = operator.ItemWaiting })
 	await(t, ctx, `document.querySelector("#legend").innerText.includes("2 waiting")`)
 	evaluate(`scrollTo(0, 0)`)
 	await(t, ctx, pixel+`("n1") === "123 75 176 255"`)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
 )
 
@@ -19,7 +20,7 @@ import (
 // longer to read than a call has, and so may the payloads of a few items.
 
 // maxPayload is the largest payload that there can be.
-const maxPayload = actors.MaxPayload
+const maxPayload = operator.MaxPayload
 
 // load draws payloads and lines, by dice of its own. The thinnest line is twice as wide as the one
 // on which the store gives up: a leader reads the workload and payloads of its own at once.

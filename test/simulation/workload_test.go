@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/store"
 )
 
@@ -33,7 +34,7 @@ func (w *world) removeWork(n int) {
 			return
 		}
 		w.retry(func(ctx context.Context) error {
-			if err := w.operator.RemoveWork(ctx, id); !errors.Is(err, actors.ErrNotFound) {
+			if err := w.operator.RemoveWork(ctx, id); !errors.Is(err, operator.ErrNotFound) {
 				return err
 			}
 			return nil // an attempt whose reply was lost

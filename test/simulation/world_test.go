@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/history"
 	"github.com/coordd/coordd/internal/protocol"
@@ -31,7 +32,7 @@ type world struct {
 	empty    devconsul.Snapshot // before anything was written
 	client   *api.Client
 	user     *protocol.Store
-	operator *actors.Operator // the user too, by his own command
+	operator *operator.Client // the user too, by his own command
 	root     string
 	rec      *history.Recorder
 	log      *slog.Logger
@@ -164,7 +165,7 @@ func newWorld(p plan, m *mutant, log *slog.Logger) *world {
 		Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		panic(err)
 	}
-	if w.operator, err = actors.NewOperator(w.client, "sim"); err != nil {
+	if w.operator, err = operator.New(w.client, "sim"); err != nil {
 		panic(err)
 	}
 	s := p.settings

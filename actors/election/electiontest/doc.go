@@ -54,6 +54,7 @@ type Link interface {
 
 // Run plays all scenarios. For each it calls with, which makes a store and calls play with it.
 func Run(t *testing.T, with func(t *testing.T, play func(*testing.T, Store))) {
+	playScripts(t, with)
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			with(t, func(t *testing.T, store Store) {
@@ -65,32 +66,16 @@ func Run(t *testing.T, with func(t *testing.T, play func(*testing.T, Store))) {
 	}
 }
 
+// scenarios are those of many participants at once, which no script says.
 var scenarios = []struct {
 	name string
 	play func(*scenario)
 }{
-	{"OneCandidateLeadsAndResigns", oneCandidate},
-	{"TheNextOneLeadsWhenTheLeaderResigns", leaderResigns},
-	{"ACrashedLeaderStopsBeforeTheNextOneBegins", leaderCrashes},
-	{"AStoreThatIsAbsentAtTheStartIsWaitedFor", absentAtStart},
-	{"AStoreThatStopsBeforeAndDuringAnElectionComesBack", storeStops},
-	{"DutiesEndBeforeTheRecordIsGivenUp", drainFirst},
-	{"ADrainingLeaderWithoutAFunctionIsWaitedFor", drainByHand},
 	{"ResigningAtAnyMomentAndTwice", resignAnytime},
-	{"EndedForEveryoneNowAndLater", endForEveryone},
 	{"DeletedWhileManyRunAndManyJoin", deleteWhileManyJoin},
 	{"EverySessionThatExpiresIsToldOnceWithItsReason", sessionsExpire},
 	{"EverySessionThatIsEndedEarlyIsToldOnceWithItsReason", sessionsEnd},
-	{"ASessionIsEndedWhileItsLeaderCannotHearOfIt", endedUnheard},
-	{"AnElectionIsDeletedWhileItsLeaderCannotHearOfIt", deletedUnheard},
-	{"HandedOverToTheChosenOne", handOver},
-	{"AHandOverToADeadCandidateGoesOnWithTheOthers", handOverToDead},
-	{"TheHighestPriorityLeadsNext", priorities},
-	{"APreemptingCandidateTakesOver", preempts},
-	{"AFollowerSeesWhoLeads", follows},
 	{"ManyElectionsOverOneConnection", manyElections},
-	{"AResignationIsWrittenAtLastWhenTheConnectionIsClosed", closedWhilePending},
-	{"AConnectionThatIsClosedUnderALeaderGivesNothingUpBeforeItHasStopped", closedWhileLeading},
 }
 
 // Resign ends candidacies, one after the other, and returns when each is over.

@@ -24,14 +24,14 @@ type participant struct {
 	log       []election.Status
 	changed   chan struct{}
 	stopTakes time.Duration // how long its duty takes to stop
-	mayStop   chan struct{} // closed when its duty may stop; nil: it may at once
+	until     time.Time     // when its lease is over, of a leader by hand
+	heard     int           // the messages that a script has waited for
 }
 
-func (p *participant) run(begin func(context.Context) (<-chan election.Status, error)) {
-	p.sc.t.Helper()
+func (p *participant) run(begin func(context.Context) (<-chan election.Status, error)) error {
 	statuses, err := begin(p.sc.t.Context())
 	if err != nil {
-		p.sc.t.Fatal(err)
+		return err
 	}
 	p.sc.mu.Lock()
 	p.sc.participants = append(p.sc.participants, p)
@@ -44,27 +44,39 @@ func (p *participant) run(begin func(context.Context) (<-chan election.Status, e
 			close(p.changed)
 			p.changed = make(chan struct{})
 			p.mu.Unlock()
+			if p.cfg.Lead == nil && s.Role == election.Leading {
+				p.begin(s)
+			}
 		}
 	}()
+	return nil
+}
+
+// resign says besides that a duty by hand has stopped.
+func (p *participant) resign() {
+	if p.cfg.Lead == nil {
+		p.end()
+	}
+	p.e.Resign()
 }
 
 // lead is the duty of most participants. It records who is working.
 func (p *participant) lead(ctx context.Context, s election.Status) error {
-	p.begin(s.Token)
+	p.begin(s)
 	<-ctx.Done()
 	time.Sleep(p.stopTakes)
-	if p.mayStop != nil {
-		<-p.mayStop
-	}
 	p.end()
 	return nil
 }
 
-func (p *participant) begin(token uint64) {
-	sc, name := p.sc, p.cfg.Election
+// begin notes that a duty is under way. One by hand stops with its lease.
+func (p *participant) begin(s election.Status) {
+	sc, name, token := p.sc, p.cfg.Election, s.Token
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	if other := sc.working[name]; other != nil {
+	p.until = s.Until
+	if other := sc.working[name]; other != nil && other != p &&
+		(other.cfg.Lead != nil || time.Now().Before(other.until)) {
 		sc.faults = append(sc.faults,
 			fmt.Sprintf("two leaders of %s: %s begins with token %d while %s is at it", name,
 				p.name, token, other.name))
@@ -94,11 +106,13 @@ func (p *participant) messages() []election.Status {
 // wait waits for a message that ok accepts, from the first one on, and returns it.
 func (p *participant) wait(what string, ok func(election.Status) bool) election.Status {
 	p.sc.t.Helper()
-	return p.waitFrom(0, what, ok)
+	s, _ := p.waitFrom(0, what, ok)
+	return s
 }
 
-// waitFrom is wait from message n on.
-func (p *participant) waitFrom(n int, what string, ok func(election.Status) bool) election.Status {
+// waitFrom is wait from message n on. It returns the number of the message, too.
+func (p *participant) waitFrom(n int, what string,
+	ok func(election.Status) bool) (election.Status, int) {
 	p.sc.t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -108,7 +122,7 @@ func (p *participant) waitFrom(n int, what string, ok func(election.Status) bool
 		p.mu.Unlock()
 		for ; n < len(log); n++ {
 			if ok(log[n]) {
-				return log[n]
+				return log[n], n
 			}
 		}
 		select {
@@ -119,9 +133,6 @@ func (p *participant) waitFrom(n int, what string, ok func(election.Status) bool
 		}
 	}
 }
-
-// messageCount returns the number of messages so far.
-func (p *participant) messageCount() int { return len(p.messages()) }
 
 func (p *participant) leads() election.Status {
 	p.sc.t.Helper()
@@ -139,23 +150,17 @@ func (p *participant) followsSomeone() {
 func (p *participant) ends() election.Status {
 	p.sc.t.Helper()
 	last := p.wait("out", func(s election.Status) bool { return s.Role == election.Out })
+	p.closed()
+	return last
+}
+
+func (p *participant) closed() {
+	p.sc.t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(patience):
 		p.sc.t.Fatalf("%s: the channel is not closed %v after the last message", p.name, patience)
 	}
-	return last
-}
-
-func (p *participant) resigns() election.Status {
-	p.sc.t.Helper()
-	p.e.Resign()
-	s := p.ends()
-	if !s.Resigned || s.Err != nil {
-		p.sc.t.Errorf("%s resigned, and was told %v (resigned %v, %v)", p.name, s, s.Resigned,
-			s.Err)
-	}
-	return s
 }
 
 // judge checks the messages against the rules of package election's documentation.
@@ -189,17 +194,8 @@ func (p *participant) judge() {
 	}
 	if len(log) == 0 {
 		t.Errorf("%s: the channel was closed without a word", p.name)
-	}
-}
-
-// hearsItsEnd waits until a leader that is cut off no longer counts on its lease, mends its link,
-// and checks that it hears that its session is lost.
-func (p *participant) hearsItsEnd() {
-	p.wait("no longer leading", func(s election.Status) bool {
-		return s.Role == election.Uncertain
-	})
-	p.link.Mend()
-	if s := p.ends(); !errors.Is(s.Err, election.ErrSessionLost) {
-		p.sc.t.Errorf("%s came back and was told %v", p.name, s)
+	} else if err := log[len(log)-1].Err; err != nil && !errors.Is(err, election.ErrSessionLost) &&
+		!errors.Is(err, election.ErrClosed) {
+		t.Errorf("%s ended by %v", p.name, err)
 	}
 }

@@ -26,12 +26,17 @@ type scenario struct {
 	working      map[string]*participant // election -> whose duty is under way
 	lastTokens   map[string]uint64
 	faults       []string
+
+	cast   map[string]*participant // of a script
+	tokens []uint64                // that a script has said
+	clock  time.Time
 }
 
 func newScenario(t *testing.T, s Store) *scenario {
 	return &scenario{
 		t: t, store: s, working: map[string]*participant{}, lastTokens: map[string]uint64{},
-		log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
+		cast: map[string]*participant{},
+		log:  slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 }
 
@@ -45,14 +50,10 @@ func (sc *scenario) connect() Link {
 
 type option func(*participant)
 
-func priority(n int) option { return func(p *participant) { p.cfg.Priority = n } }
-func preempting() option    { return func(p *participant) { p.cfg.Preempt = true } }
-func over(l Link) option    { return func(p *participant) { p.link = l } }
+func over(l Link) option { return func(p *participant) { p.link = l } }
 func quiet() option {
 	return func(p *participant) { p.cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil)) }
 }
-func slowly(d time.Duration) option { return func(p *participant) { p.stopTakes = d } }
-func duty(f election.Lead) option   { return func(p *participant) { p.cfg.Lead = f } }
 
 const defaultElection = "demo"
 
@@ -79,31 +80,16 @@ func (sc *scenario) newParticipant(name string, options ...option) *participant 
 func (sc *scenario) nominate(name string, options ...option) *participant {
 	sc.t.Helper()
 	p := sc.newParticipant(name, options...)
-	p.run(p.e.Nominate)
+	if err := p.run(p.e.Nominate); err != nil {
+		sc.t.Fatal(err)
+	}
 	return p
-}
-
-func (sc *scenario) follow(name string, options ...option) *participant {
-	sc.t.Helper()
-	p := sc.newParticipant(name, options...)
-	p.run(p.e.Follow)
-	return p
-}
-
-// pair nominates a, who leads, and b, who follows. The options are a's.
-func (sc *scenario) pair(options ...option) (a, b *participant) {
-	sc.t.Helper()
-	a = sc.nominate("a", options...)
-	a.leads()
-	b = sc.nominate("b")
-	b.followsSomeone()
-	return a, b
 }
 
 // finish ends all participants and connections, and checks what they were told.
 func (sc *scenario) finish() {
 	for _, p := range sc.participants {
-		p.e.Resign()
+		p.resign()
 	}
 	for _, l := range sc.links {
 		l.Close()

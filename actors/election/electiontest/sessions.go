@@ -124,13 +124,3 @@ func (sc *scenario) whoWorks(name string) *participant {
 	defer sc.mu.Unlock()
 	return sc.working[name]
 }
-
-// endedUnheard needs a lock-delay as long as the lease: the leader goes on until that is over.
-func endedUnheard(sc *scenario) {
-	a, b := sc.pair()
-	a.link.Cut()
-	a.link.End()
-	// participant.begin fails the test if a has not stopped when b begins.
-	b.leads()
-	a.hearsItsEnd()
-}

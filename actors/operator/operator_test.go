@@ -1,4 +1,4 @@
-package actors_test
+package operator_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/hashicorp/consul/api"
 )
@@ -24,7 +24,7 @@ type desk struct {
 	t      *testing.T
 	consul *devconsul.Server
 	kv     *api.KV
-	op     *actors.Operator
+	op     *operator.Client
 }
 
 func operate(t *testing.T, f func(t *testing.T, d *desk)) {
@@ -33,7 +33,7 @@ func operate(t *testing.T, f func(t *testing.T, d *desk)) {
 		consul := devconsul.New(devconsul.Config{})
 		defer consul.Close()
 		client := consul.Client()
-		op, err := actors.NewOperator(client, "demo")
+		op, err := operator.New(client, "demo")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,14 +165,14 @@ func TestKeysThatCannotBeReadAreNamedAndSkipped(t *testing.T) {
 func TestAddWorkChecksEverythingBeforeItWritesAnything(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
 		commits := d.commits()
-		many := make([]actors.WorkInput, 500)
+		many := make([]operator.WorkInput, 500)
 		for i := range many {
 			many[i].ID = fmt.Sprintf("w%03d", i)
 		}
-		for _, bad := range []actors.WorkInput{{ID: ""}, {ID: "a/b"}, {ID: " a"}, {ID: "w000"},
-			{ID: "big", Payload: make([]byte, actors.MaxPayload+1)}} {
+		for _, bad := range []operator.WorkInput{{ID: ""}, {ID: "a/b"}, {ID: " a"}, {ID: "w000"},
+			{ID: "big", Payload: make([]byte, operator.MaxPayload+1)}} {
 			if err := d.op.AddWork(t.Context(), append(slices.Clone(many), bad)...); !errors.Is(err,
-				actors.ErrInvalid) {
+				operator.ErrInvalid) {
 				t.Errorf("%q with %d bytes: %v", bad.ID, len(bad.Payload), err)
 			}
 		}
@@ -185,9 +185,9 @@ func TestAddWorkChecksEverythingBeforeItWritesAnything(t *testing.T) {
 func TestAddWorkWritesTransactionsOf127AndWhatIsThereAlreadyStays(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
 		commits := d.commits()
-		items := make([]actors.WorkInput, 300)
+		items := make([]operator.WorkInput, 300)
 		for i := range items {
-			items[i] = actors.WorkInput{ID: fmt.Sprintf("w%03d", i), Payload: fmt.Append(nil, i),
+			items[i] = operator.WorkInput{ID: fmt.Sprintf("w%03d", i), Payload: fmt.Append(nil, i),
 				Weight: uint64(i % 3)}
 		}
 		var told []int
@@ -213,10 +213,10 @@ func TestAddWorkWritesTransactionsOf127AndWhatIsThereAlreadyStays(t *testing.T) 
 
 func TestPayloadsOfEverySizeUpToTheLimitAreWritten(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
-		var items []actors.WorkInput
-		for i, n := range []int{0, 1, 100_000, 290_000, actors.MaxPayload, actors.MaxPayload, 5,
+		var items []operator.WorkInput
+		for i, n := range []int{0, 1, 100_000, 290_000, operator.MaxPayload, operator.MaxPayload, 5,
 			300_000, 300_000} {
-			items = append(items, actors.WorkInput{ID: fmt.Sprintf("w%d-%s", i,
+			items = append(items, operator.WorkInput{ID: fmt.Sprintf("w%d-%s", i,
 				strings.Repeat("é", 120)), Payload: bytes.Repeat([]byte{byte(i)}, n)})
 		}
 		d.must(d.op.AddWork(t.Context(), items...))
@@ -240,16 +240,16 @@ func TestAFailedImportSaysHowFarItCame(t *testing.T) {
 		return n == 2
 	}})
 	defer consul.Close()
-	op, err := actors.NewOperator(consul.Client(), "demo")
+	op, err := operator.New(consul.Client(), "demo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	items := make([]actors.WorkInput, 300)
+	items := make([]operator.WorkInput, 300)
 	for i := range items {
 		items[i].ID = fmt.Sprint(i)
 	}
 	err = op.AddWork(t.Context(), items...)
-	if !errors.Is(err, actors.ErrDenied) || !strings.Contains(err.Error(),
+	if !errors.Is(err, operator.ErrDenied) || !strings.Contains(err.Error(),
 		"127 of 300 items are written") {
 		t.Errorf("got %v", err)
 	}
@@ -268,7 +268,7 @@ func TestARemovalSaysInTheSameTransactionThatItIsMeant(t *testing.T) {
 		}
 		commits := d.commits()
 		err := d.op.RemoveWork(t.Context(), append(slices.Clone(ids), "nope")...)
-		if !errors.Is(err, actors.ErrNotFound) || !strings.Contains(err.Error(), "nope") {
+		if !errors.Is(err, operator.ErrNotFound) || !strings.Contains(err.Error(), "nope") {
 			t.Errorf("got %v", err)
 		}
 		deleted := 0
@@ -303,44 +303,6 @@ func TestARemovalSaysInTheSameTransactionThatItIsMeant(t *testing.T) {
 	})
 }
 
-func TestADrainedMemberIsEmptiedAndAPinnedItemComesToItsMember(t *testing.T) {
-	run(t, func(c *cluster) {
-		ctx := c.t.Context()
-		op := c.operator()
-		c.must(op.AddWork(ctx, actors.WorkInput{ID: "a"}, actors.WorkInput{ID: "b"},
-			actors.WorkInput{ID: "c"}, actors.WorkInput{ID: "d"}))
-		c.start("n1")
-		c.start("n2")
-		c.await("4 items run", 20*time.Second, c.balanced(4))
-		c.must(op.Drain(ctx, "n1"))
-		c.await("n1 is empty", 20*time.Second, func() bool {
-			l := c.loads()
-			return l["n1"] == 0 && l["n2"] == 4
-		})
-		c.must(op.Undrain(ctx, "n1"))
-		c.await("n1 has its share", 30*time.Second, c.balanced(4))
-		for _, w := range []string{"a", "b", "c", "d"} {
-			c.must(op.Pin(ctx, w, "n2"))
-		}
-		c.await("all are at n2", 30*time.Second, func() bool { return c.loads()["n2"] == 4 })
-		for _, w := range []string{"a", "b", "c", "d"} {
-			c.must(op.Unpin(ctx, w))
-		}
-		c.await("shared again", 30*time.Second, c.balanced(4))
-		c.must(op.Freeze(ctx))
-		time.Sleep(time.Second)
-		c.must(op.AddWork(ctx, actors.WorkInput{ID: "e"}))
-		time.Sleep(20 * time.Second)
-		status, err := op.Status(ctx)
-		c.must(err)
-		if !status.Frozen || status.Work.Free != 1 {
-			c.t.Errorf("frozen: %+v", status)
-		}
-		c.must(op.Thaw(ctx))
-		c.await("the new one runs", 20*time.Second, c.balanced(5))
-	})
-}
-
 func TestOrdersRefuseIDsThatCannotBe(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
 		ctx := t.Context()
@@ -349,7 +311,7 @@ func TestOrdersRefuseIDsThatCannotBe(t *testing.T) {
 			"pin": d.op.Pin(ctx, "a", "n/1"), "pin item": d.op.Pin(ctx, "a/b", "n1"),
 			"unpin": d.op.Unpin(ctx, ".."), "rm": d.op.RemoveWork(ctx, "a/"),
 		} {
-			if !errors.Is(err, actors.ErrInvalid) {
+			if !errors.Is(err, operator.ErrInvalid) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -365,7 +327,7 @@ func TestReachWaitsForConsulAndNoLongerThanItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		begin := time.Now()
-		if err := d.op.Reach(ctx); !errors.Is(err, actors.ErrUnreachable) ||
+		if err := d.op.Reach(ctx); !errors.Is(err, operator.ErrUnreachable) ||
 			time.Since(begin) > 3100*time.Millisecond {
 			t.Errorf("got %v after %v", err, time.Since(begin))
 		}
@@ -375,7 +337,7 @@ func TestReachWaitsForConsulAndNoLongerThanItsContext(t *testing.T) {
 }
 
 func TestAnOperatorNeedsAServiceThatCanBe(t *testing.T) {
-	if _, err := actors.NewOperator(nil, "a b"); !errors.Is(err, actors.ErrInvalid) {
+	if _, err := operator.New(nil, "a b"); !errors.Is(err, operator.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package actors_test
+package operator_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -23,7 +23,7 @@ func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 		client, err := api.NewClient(&api.Config{Address: "consul.test",
 			HttpClient: &http.Client{Transport: late}})
 		d.must(err)
-		op, err := actors.NewOperator(client, "demo")
+		op, err := operator.New(client, "demo")
 		d.must(err)
 		hold := func(verb string) { late.Hold(1, transport.TxnWith(`"`+verb+`"`)) }
 		has := func() bool {
@@ -31,18 +31,18 @@ func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 			d.must(err)
 			return p != nil
 		}
-		d.must(op.AddWork(t.Context(), actors.WorkInput{ID: "w"}))
+		d.must(op.AddWork(t.Context(), operator.WorkInput{ID: "w"}))
 		hold("delete")
-		if err := op.RemoveWork(t.Context(), "w"); !errors.Is(err, actors.ErrUnreachable) {
+		if err := op.RemoveWork(t.Context(), "w"); !errors.Is(err, operator.ErrUnreachable) {
 			t.Fatalf("a removal without an answer: %v", err)
 		}
-		d.must(d.op.AddWork(t.Context(), actors.WorkInput{ID: "w", Payload: []byte("anew")}))
+		d.must(d.op.AddWork(t.Context(), operator.WorkInput{ID: "w", Payload: []byte("anew")}))
 		if codes := late.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || !has() {
 			t.Errorf("the late removal was answered %v; the item is there: %v", codes, has())
 		}
 		hold("set")
-		if err := op.AddWork(t.Context(), actors.WorkInput{ID: "w",
-			Payload: []byte("late")}); !errors.Is(err, actors.ErrUnreachable) {
+		if err := op.AddWork(t.Context(), operator.WorkInput{ID: "w",
+			Payload: []byte("late")}); !errors.Is(err, operator.ErrUnreachable) {
 			t.Fatalf("an addition without an answer: %v", err)
 		}
 		d.must(d.op.RemoveWork(t.Context(), "w"))
@@ -59,13 +59,13 @@ func TestOperatorsThatMeetAllSucceed(t *testing.T) {
 			op := d.op // half of the calls are one operator's
 			if i%2 == 0 {
 				var err error
-				op, err = actors.NewOperator(d.consul.Client(), "demo")
+				op, err = operator.New(d.consul.Client(), "demo")
 				d.must(err)
 			}
 			all.Go(func() {
 				for j := range 10 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-					if err := op.AddWork(ctx, actors.WorkInput{ID: fmt.Sprintf("w-%d-%d", i,
+					if err := op.AddWork(ctx, operator.WorkInput{ID: fmt.Sprintf("w-%d-%d", i,
 						j)}); err != nil {
 						t.Errorf("operator %d: %v", i, err)
 					}

@@ -1,4 +1,4 @@
-package actors
+package operator
 
 import (
 	"time"
@@ -23,9 +23,9 @@ const (
 	ItemWaiting ItemState = "waiting"
 	// ItemFree: it has no owner.
 	ItemFree ItemState = "free"
-	// ItemQuarantined: nobody works on it, because its work failed too often ([Config.MaxRestarts])
-	// at one member and then at another one, or there was none. [Operator.Restart] ends that, and
-	// another member that takes it if there was none.
+	// ItemQuarantined: nobody works on it, because its work failed too often at one member and then
+	// at another one, or there was none. [Client.Restart] ends that, and another member that takes
+	// it if there was none.
 	ItemQuarantined ItemState = "quarantined"
 	// ItemOwned: it has an owner that does not tell what the work does, or is silent.
 	ItemOwned ItemState = "owned"

@@ -1,10 +1,10 @@
-package actors_test
+package operator_test
 
 import (
 	"net/http"
 	"testing"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -12,7 +12,7 @@ import (
 // proxied is an operator behind a proxy. When between is set the proxy loses Consul's answer to the
 // next transaction, and sends that again after between has returned. What comes of the copy is the
 // answer.
-func proxied(t *testing.T, d *desk) (op *actors.Operator, between *func()) {
+func proxied(t *testing.T, d *desk) (op *operator.Client, between *func()) {
 	t.Helper()
 	between = new(func())
 	to := d.consul.RoundTripper()
@@ -35,7 +35,7 @@ func proxied(t *testing.T, d *desk) (op *actors.Operator, between *func()) {
 			return resp, err
 		})}})
 	d.must(err)
-	op, err = actors.NewOperator(client, "demo")
+	op, err = operator.New(client, "demo")
 	d.must(err)
 	return op, between
 }
@@ -52,7 +52,7 @@ func TestAnOperatorsWriteThatAProxyRepeatsTakesEffectOnce(t *testing.T) {
 		}
 		for range 2 { // without and with a write before it
 			*between = func() { d.must(d.op.RemoveWork(t.Context(), "w")) } // which was there
-			d.must(op.AddWork(t.Context(), actors.WorkInput{ID: "w"}))
+			d.must(op.AddWork(t.Context(), operator.WorkInput{ID: "w"}))
 			if has("workload/w") {
 				t.Error("an item that was added, and then removed by another, is there again")
 			}

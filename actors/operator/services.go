@@ -1,4 +1,4 @@
-package actors
+package operator
 
 import (
 	"context"
@@ -15,12 +15,12 @@ const servicesRoot = "service/"
 // Unused tells whether the service has neither members nor work: nobody has used its name yet, or
 // nobody does any more. A service with members costs one small read; one without costs the names of
 // its items as well. Errors: [ErrUnreachable], [ErrDenied].
-func (o *Operator) Unused(ctx context.Context) (bool, error) {
+func (c *Client) Unused(ctx context.Context) (bool, error) {
 	for _, x := range []struct {
 		prefix string
 		parse  func(key string) (string, bool)
-	}{{o.keys.Members(), o.keys.ParseMember}, {o.keys.Workload(), o.keys.ParseWorkItem}} {
-		names, err := o.store.ListKeys(ctx, x.prefix, "")
+	}{{c.keys.Members(), c.keys.ParseMember}, {c.keys.Workload(), c.keys.ParseWorkItem}} {
+		names, err := c.store.ListKeys(ctx, x.prefix, "")
 		if err != nil {
 			return false, fmt.Errorf("looking for members and work: %w", err)
 		}
@@ -37,8 +37,8 @@ func (o *Operator) Unused(ctx context.Context) (bool, error) {
 // Services returns the names below service/ in Consul, sorted: those of all services that the token
 // may see. A name may be that of another system, which keeps its keys there as well. Consul leaves
 // out what the token may not read, or refuses the whole: [ErrDenied].
-func (o *Operator) Services(ctx context.Context) ([]string, error) {
-	dirs, err := o.store.ListKeys(ctx, servicesRoot, "/")
+func (c *Client) Services(ctx context.Context) ([]string, error) {
+	dirs, err := c.store.ListKeys(ctx, servicesRoot, "/")
 	if err != nil {
 		return nil, fmt.Errorf("looking for services: %w", err)
 	}

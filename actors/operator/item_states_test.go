@@ -1,4 +1,4 @@
-package actors_test
+package operator_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/protocol"
 )
 
@@ -69,76 +69,76 @@ const goneAck = `{"n":3,"sid":"0d8f3a2e-0000-4000-8000-000000000000","ttl":10000
 // stateCases has a service for each state of the item w, and for each of its causes.
 var stateCases = map[string]struct {
 	given func(d *desk)
-	want  actors.ItemStatus // Why is a part of the sentence; Until counts from now
+	want  operator.ItemStatus // Why is a part of the sentence; Until counts from now
 	until time.Duration
 }{
 	"running": {func(d *desk) {
 		d.led()
 		d.told("n1", map[string]int{"running": 1})
-	}, actors.ItemStatus{State: actors.ItemRunning, Member: "n1", Reason: "balance"}, 0},
+	}, operator.ItemStatus{State: operator.ItemRunning, Member: "n1", Reason: "balance"}, 0},
 	"running, and restarted before": {func(d *desk) {
 		d.led()
 		d.told("n1", map[string]int{"running": 1}, protocol.WorkReport{ID: "w", State: "running",
 			Restarts: 2, Exit: "exit status 1"})
-	}, actors.ItemStatus{State: actors.ItemRunning, Member: "n1", Restarts: 2,
+	}, operator.ItemStatus{State: operator.ItemRunning, Member: "n1", Restarts: 2,
 		LastExit: "exit status 1"}, 0},
 	"starting": {func(d *desk) {
 		d.led()
 		d.told("n1", map[string]int{"starting": 1}, protocol.WorkReport{ID: "w",
 			State: "starting"})
-	}, actors.ItemStatus{State: actors.ItemStarting, Member: "n1", Why: "has not begun"}, 0},
+	}, operator.ItemStatus{State: operator.ItemStarting, Member: "n1", Why: "has not begun"}, 0},
 	"granted after its owner's summary": {func(d *desk) {
 		d.lock("leader", "n1")
 		d.lock("members/n1", "alive")
 		d.told("n1", nil)
 		d.put("workload/w", "")
 		d.put("assignments/n1/w", `{"s":"own"}`)
-	}, actors.ItemStatus{State: actors.ItemStarting, Member: "n1", Why: "granted a moment ago"}, 0},
+	}, operator.ItemStatus{State: operator.ItemStarting, Member: "n1", Why: "granted a moment ago"}, 0},
 	"crash-looping": {func(d *desk) {
 		d.led()
 		d.told("n1", map[string]int{"crash-looping": 1}, protocol.WorkReport{ID: "w",
 			State: "crash-looping", Restarts: 7, Exit: "exit status 1"})
-	}, actors.ItemStatus{State: actors.ItemLooping, Member: "n1", Restarts: 7,
+	}, operator.ItemStatus{State: operator.ItemLooping, Member: "n1", Restarts: 7,
 		LastExit: "exit status 1", Why: "again and again"}, 0},
 	"quarantined": {func(d *desk) {
 		d.unowned()
 		d.put("quarantine/w", `{"failed":[{"m":"n1","exit":"exit status 1"},{"m":"n2",`+
 			`"exit":"exit status 2"}],"since":1}`)
-	}, actors.ItemStatus{State: actors.ItemQuarantined, LastExit: "exit status 2",
+	}, operator.ItemStatus{State: operator.ItemQuarantined, LastExit: "exit status 2",
 		Why: "too often at n1 and at n2"}, 0},
 	"quarantined where there was no other member": {func(d *desk) {
 		d.unowned()
 		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1}`)
-	}, actors.ItemStatus{State: actors.ItemQuarantined,
+	}, operator.ItemStatus{State: operator.ItemQuarantined,
 		Why: "too often at n1, and no other member takes it"}, 0},
 	"quarantined, and taken out by an order": {func(d *desk) {
 		d.unowned()
 		d.put("quarantine/w", `{"failed":[{"m":"n1"}],"since":1}`)
 		d.put("control/restart/items/w", "now")
-	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CausePlacing,
+	}, operator.ItemStatus{State: operator.ItemFree, Cause: operator.CausePlacing,
 		Why: "about to be given"}, 0},
 	"it failed elsewhere": {func(d *desk) {
 		d.led()
 		d.put("quarantine/w", `{"failed":[{"m":"n2"}]}`)
 		d.told("n1", map[string]int{"running": 1})
-	}, actors.ItemStatus{State: actors.ItemRunning, Member: "n1", Reason: "balance"}, 0},
+	}, operator.ItemStatus{State: operator.ItemRunning, Member: "n1", Reason: "balance"}, 0},
 	"it fails too often": {func(d *desk) {
 		d.led()
 		d.told("n1", map[string]int{"crash-looping": 1}, protocol.WorkReport{ID: "w",
 			State: "crash-looping", Over: true, Restarts: 7, Exit: "exit status 1"})
-	}, actors.ItemStatus{State: actors.ItemLooping, Member: "n1", Restarts: 7,
+	}, operator.ItemStatus{State: operator.ItemLooping, Member: "n1", Restarts: 7,
 		LastExit: "exit status 1", Why: "the leader takes it away"}, 0},
 	"it is told to stop, to be tried elsewhere": {func(d *desk) {
 		d.led()
 		d.put("assignments/n1/w", `{"s":"rel","why":"failing"}`)
 		d.told("n1", map[string]int{"stopping": 1})
-	}, actors.ItemStatus{State: actors.ItemStopping, Member: "n1", Reason: "failing",
+	}, operator.ItemStatus{State: operator.ItemStopping, Member: "n1", Reason: "failing",
 		Why: "tried at another member"}, 0},
 	"stopping": {func(d *desk) {
 		d.led()
 		d.put("assignments/n1/w", `{"s":"rel"}`)
 		d.told("n1", map[string]int{"stopping": 1})
-	}, actors.ItemStatus{State: actors.ItemStopping, Member: "n1", Why: "on its way"}, 0},
+	}, operator.ItemStatus{State: operator.ItemStopping, Member: "n1", Why: "on its way"}, 0},
 	"its owner leaves": {func(d *desk) {
 		d.lock("leader", "n1")
 		d.lock("members/n1", `{"status":"leaving"}`)
@@ -146,22 +146,22 @@ var stateCases = map[string]struct {
 		d.put("assignments/n1/w", `{"s":"own"}`)
 		d.told("n1", map[string]int{"stopping": 1}, protocol.WorkReport{ID: "w",
 			State: "stopping"})
-	}, actors.ItemStatus{State: actors.ItemStopping, Member: "n1", Why: "told to stop"}, 0},
+	}, operator.ItemStatus{State: operator.ItemStopping, Member: "n1", Why: "told to stop"}, 0},
 	"its owner does not tell": {(*desk).led,
-		actors.ItemStatus{State: actors.ItemOwned, Member: "n1", Why: "has not told"}, 0},
+		operator.ItemStatus{State: operator.ItemOwned, Member: "n1", Why: "has not told"}, 0},
 	"its owner's former process has told": {func(d *desk) {
 		d.led()
 		d.put("states/n1", `{"sid":"0d8f3a2e-0000-4000-8000-000000000000","n":1,"upto":1000,`+
 			`"at":"2000-01-01T00:00:00Z","counts":{"running":1}}`)
-	}, actors.ItemStatus{State: actors.ItemOwned, Member: "n1", Why: "has not told"}, 0},
+	}, operator.ItemStatus{State: operator.ItemOwned, Member: "n1", Why: "has not told"}, 0},
 	"its owner says more than this version knows": {func(d *desk) {
 		d.led()
 		d.told("n1", map[string]int{"dancing": 1}, protocol.WorkReport{ID: "w", State: "dancing"})
-	}, actors.ItemStatus{State: actors.ItemOwned, Member: "n1", Why: "dancing"}, 0},
+	}, operator.ItemStatus{State: operator.ItemOwned, Member: "n1", Why: "dancing"}, 0},
 	"one of many that its owner does not name": {func(d *desk) {
 		d.led()
 		d.told("n1", map[string]int{"running": 1, "crash-looping": 200})
-	}, actors.ItemStatus{State: actors.ItemOwned, Member: "n1", Why: "names a part"}, 0},
+	}, operator.ItemStatus{State: operator.ItemOwned, Member: "n1", Why: "names a part"}, 0},
 	"waiting for its owner's former process": {func(d *desk) {
 		d.lock("leader", "n1")
 		d.put("workload/w", "")
@@ -171,92 +171,92 @@ var stateCases = map[string]struct {
 		d.put("states/n1", string(protocol.WorkSummary{Session: d.session("members/n1"),
 			ClearAt: time.Now().Add(7 * time.Second), Upto: 1000,
 			Counts: map[string]int{"waiting": 1}}.Encode()))
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n1", Cause: actors.CausePredecessor,
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n1", Cause: operator.CausePredecessor,
 		Why: "former process"}, 7 * time.Second},
 	"waiting for a lost member": {func(d *desk) {
 		d.gone(goneAck, 4*time.Second, 12*time.Second)
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost,
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n2", Cause: operator.CauseLost,
 		Why: "n2 is gone"}, 8 * time.Second},
 	"waiting, and the leader is of an older version": {func(d *desk) {
 		d.gone(goneAck, 4*time.Second, 0)
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost},
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n2", Cause: operator.CauseLost},
 		6 * time.Second},
 	"waiting, and the leader has not noticed": {func(d *desk) {
 		d.gone(goneAck, -1, 0)
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost,
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n2", Cause: operator.CauseLost,
 		Why: "about to find out"}, 0},
 	"waiting, and the note is another absence's": {func(d *desk) {
 		d.gone(goneAck, 4*time.Second, 12*time.Second)
 		d.put("acks/n2", strings.Replace(goneAck, "3", "4", 1))
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost,
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n2", Cause: operator.CauseLost,
 		Why: "about to find out"}, 0},
 	"waiting, and pinned to a member that is not there": {func(d *desk) {
 		d.gone(goneAck, 4*time.Second, 12*time.Second)
 		d.put("control/pins/w", "n9")
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CausePinned,
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n2", Cause: operator.CausePinned,
 		Pinned: "n9", Why: "n2 is gone, and it is pinned to n9, which is not registered"}, 0},
 	"waiting, and pinned to a member that is there": {func(d *desk) {
 		d.gone(goneAck, 4*time.Second, 12*time.Second)
 		d.put("control/pins/w", "n1")
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseLost,
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n2", Cause: operator.CauseLost,
 		Pinned: "n1", Why: "n2 is gone"}, 8 * time.Second},
 	"waiting, and every other member is full": {func(d *desk) {
 		d.gone(goneAck, 4*time.Second, 12*time.Second)
 		d.put("members/n1", `{"status":"alive","capacity":1}`) // it stays locked
 		d.put("assignments/n1/v", "own")
 		d.put("workload/v", "")
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseNoRoom,
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n2", Cause: operator.CauseNoRoom,
 		Why: "n2 is gone, and every member that takes items is full"}, 0},
 	"waiting for a member that will be back": {func(d *desk) {
 		d.gone(strings.TrimSuffix(goneAck, "}")+
 			`,"clear":true,"stopped":true,"keep":60000000000}`, time.Second, time.Minute)
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseKept,
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n2", Cause: operator.CauseKept,
 		Why: "to be back"}, 59 * time.Second},
 	"waiting, and nobody leads": {func(d *desk) {
 		d.lock("members/n1", "alive")
 		d.put("workload/w", "")
 		d.put("assignments/n2/w", `{"s":"own"}`)
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseNoLeader,
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n2", Cause: operator.CauseNoLeader,
 		Why: "nobody leads"}, 0},
 	"waiting, and the leader holds back": {func(d *desk) {
 		d.gone(goneAck, time.Second, time.Minute)
 		d.put("leader_state", string(protocol.LeaderState{By: d.session("leader"),
 			Brake: "most of the members are gone"}.Encode()))
-	}, actors.ItemStatus{State: actors.ItemWaiting, Member: "n2", Cause: actors.CauseBrake,
+	}, operator.ItemStatus{State: operator.ItemWaiting, Member: "n2", Cause: operator.CauseBrake,
 		Why: "most of the members are gone"}, 0},
 	"free, in a moment": {(*desk).unowned,
-		actors.ItemStatus{State: actors.ItemFree, Cause: actors.CausePlacing}, 0},
+		operator.ItemStatus{State: operator.ItemFree, Cause: operator.CausePlacing}, 0},
 	"free, and nobody leads": {func(d *desk) {
 		d.put("leader", "n1") // locked by nobody
 		d.lock("members/n1", "alive")
 		d.put("workload/w", "")
-	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseNoLeader,
+	}, operator.ItemStatus{State: operator.ItemFree, Cause: operator.CauseNoLeader,
 		Why: "nobody leads"}, 0},
 	"free, and frozen": {func(d *desk) {
 		d.unowned()
 		d.put("control/freeze", "")
-	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseFrozen, Why: "thaw"}, 0},
+	}, operator.ItemStatus{State: operator.ItemFree, Cause: operator.CauseFrozen, Why: "thaw"}, 0},
 	"free, and the leader holds back": {func(d *desk) {
 		d.unowned()
 		d.put("leader_state", string(protocol.LeaderState{By: d.session("leader"),
 			Brake: "too much is gone"}.Encode()))
-	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseBrake,
+	}, operator.ItemStatus{State: operator.ItemFree, Cause: operator.CauseBrake,
 		Why: "too much is gone"}, 0},
 	"free, and every member is drained": {func(d *desk) {
 		d.unowned()
 		d.put("control/drain/n1", "")
-	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseNoMembers, Why: "drained"}, 0},
+	}, operator.ItemStatus{State: operator.ItemFree, Cause: operator.CauseNoMembers, Why: "drained"}, 0},
 	"free, and pinned to nobody": {func(d *desk) {
 		d.unowned()
 		d.put("control/pins/w", "n9")
-	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CausePinned, Pinned: "n9",
+	}, operator.ItemStatus{State: operator.ItemFree, Cause: operator.CausePinned, Pinned: "n9",
 		Why: "n9, which is not registered"}, 0},
 	"free, and pinned to a drained member": {func(d *desk) {
 		d.unowned()
 		d.lock("members/n2", "alive")
 		d.put("control/pins/w", "n2")
 		d.put("control/drain/n2", "")
-	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CausePinned, Pinned: "n2",
+	}, operator.ItemStatus{State: operator.ItemFree, Cause: operator.CausePinned, Pinned: "n2",
 		Why: "takes no items"}, 0},
 	"free, and every member is full": {func(d *desk) {
 		d.lock("leader", "n1")
@@ -264,13 +264,13 @@ var stateCases = map[string]struct {
 		d.put("workload/v", "")
 		d.put("workload/w", "")
 		d.put("assignments/n1/v", "own")
-	}, actors.ItemStatus{State: actors.ItemFree, Cause: actors.CauseNoRoom, Why: "full"}, 0},
+	}, operator.ItemStatus{State: operator.ItemFree, Cause: operator.CauseNoRoom, Why: "full"}, 0},
 	"removed, and not given up yet": {func(d *desk) {
 		d.lock("leader", "n1")
 		d.lock("members/n1", "alive")
 		d.put("assignments/n1/w", "own")
 		d.told("n1", map[string]int{"running": 1})
-	}, actors.ItemStatus{State: actors.ItemRunning, Member: "n1", Removed: true}, 0},
+	}, operator.ItemStatus{State: operator.ItemRunning, Member: "n1", Removed: true}, 0},
 }
 
 func TestEachItemHasTheStateThatConsulTells(t *testing.T) {
@@ -301,7 +301,7 @@ func TestEachItemHasTheStateThatConsulTells(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, now time.Time, got, want actors.ItemStatus, until time.Duration) {
+func compare(t *testing.T, now time.Time, got, want operator.ItemStatus, until time.Duration) {
 	t.Helper()
 	if got.State != want.State || got.Member != want.Member || got.Cause != want.Cause ||
 		got.Restarts != want.Restarts || got.LastExit != want.LastExit ||
@@ -331,7 +331,7 @@ func TestAnItemThatLoopedIsNotStoppingSinceThen(t *testing.T) {
 			State: "crash-looping", Since: time.Now().Add(-time.Hour), Restarts: 7})
 		e, err := d.op.Explain(t.Context(), "w")
 		d.must(err)
-		if e.State != actors.ItemStopping || !e.Since.IsZero() || e.Restarts != 7 {
+		if e.State != operator.ItemStopping || !e.Since.IsZero() || e.Restarts != 7 {
 			t.Errorf("%s since %v, %d restarts", e.State, e.Since, e.Restarts)
 		}
 	})
@@ -343,13 +343,13 @@ func TestAnItemThatIsTooHeavySaysSo(t *testing.T) {
 		d.lock("leader", "n1")
 		d.lock("members/n1", `{"status":"alive","capacity":8}`)
 		d.lock("members/n2", `{"status":"alive","capacity":8}`)
-		d.must(d.op.AddWork(t.Context(), actors.WorkInput{ID: "v", Weight: 2},
-			actors.WorkInput{ID: "w", Weight: 9}))
+		d.must(d.op.AddWork(t.Context(), operator.WorkInput{ID: "v", Weight: 2},
+			operator.WorkInput{ID: "w", Weight: 9}))
 		d.put("assignments/n1/v", "own")
 		e, err := d.op.Explain(t.Context(), "w")
 		d.must(err)
 		want := "it weighs 9, and no member that takes items has so much room: n2 has the most, 8"
-		if e.Cause != actors.CauseNoRoom || e.Why != want {
+		if e.Cause != operator.CauseNoRoom || e.Why != want {
 			t.Errorf("%s: %q, want %q", e.Cause, e.Why, want)
 		}
 	})
@@ -368,10 +368,10 @@ func TestItemsThatAreNotNamedAreCounted(t *testing.T) {
 			ID: "w007", State: "crash-looping"})
 		status, err := d.op.Status(t.Context())
 		d.must(err)
-		want := map[actors.ItemState]int{actors.ItemRunning: 50, actors.ItemLooping: 250}
-		for _, got := range []map[actors.ItemState]int{status.Work.States,
+		want := map[operator.ItemState]int{operator.ItemRunning: 50, operator.ItemLooping: 250}
+		for _, got := range []map[operator.ItemState]int{status.Work.States,
 			status.Members[0].States} {
-			if len(got) != 2 || got[actors.ItemRunning] != 50 || got[actors.ItemLooping] != 250 {
+			if len(got) != 2 || got[operator.ItemRunning] != 50 || got[operator.ItemLooping] != 250 {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		}

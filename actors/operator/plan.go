@@ -1,4 +1,4 @@
-package actors
+package operator
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// WhatIf is what [Operator.Plan] imagines beside what is there.
+// WhatIf is what [Client.Plan] imagines beside what is there.
 type WhatIf struct {
 	Drain   []string // members that an operator drains
 	Without []string // members that are lost
@@ -91,7 +91,7 @@ type PlanMember struct {
 // Plan plans with the leader's own planner from what is in Consul now, and writes nothing. Errors:
 // [ErrInvalid], [ErrNotFound] for a member that is neither registered nor holds anything, and as
 // for Status.
-func (o *Operator) Plan(ctx context.Context, what WhatIf) (Plan, error) {
+func (c *Client) Plan(ctx context.Context, what WhatIf) (Plan, error) {
 	if what.Add < 0 || what.Add > maxAdded {
 		return Plan{}, fmt.Errorf("%w: %d members more: give 0 to %d", ErrInvalid, what.Add,
 			maxAdded)
@@ -102,17 +102,17 @@ func (o *Operator) Plan(ctx context.Context, what WhatIf) (Plan, error) {
 		prefix string
 		into   *[]store.Entry
 	}{
-		{o.keys.Members(), &seen.Members}, {o.keys.Control(), &control},
-		{o.keys.Workload(), &seen.Workload}, {o.keys.Quarantines(), &seen.Quarantines},
-		{o.keys.Assignments(), &seen.Assignments},
+		{c.keys.Members(), &seen.Members}, {c.keys.Control(), &control},
+		{c.keys.Workload(), &seen.Workload}, {c.keys.Quarantines(), &seen.Quarantines},
+		{c.keys.Assignments(), &seen.Assignments},
 	} {
 		var err error
-		if *p.into, _, err = o.store.List(ctx, p.prefix, store.Consistent); err != nil {
-			return Plan{}, fmt.Errorf("planning for service %q: %w", o.keys.Service(), err)
+		if *p.into, _, err = c.store.List(ctx, p.prefix, store.Consistent); err != nil {
+			return Plan{}, fmt.Errorf("planning for service %q: %w", c.keys.Service(), err)
 		}
 	}
-	seen.Orders = o.keys.ReadOrders(control, skip)
-	known := seen.Known(o.keys)
+	seen.Orders = c.keys.ReadOrders(control, skip)
+	known := seen.Known(c.keys)
 	for _, id := range slices.Concat(what.Drain, what.Without) {
 		if err := CheckID(id); err != nil {
 			return Plan{}, err
@@ -121,9 +121,9 @@ func (o *Operator) Plan(ctx context.Context, what WhatIf) (Plan, error) {
 			return Plan{}, fmt.Errorf("planning: member %q: %w", id, ErrNotFound)
 		}
 	}
-	p := planOf(leader.NewForecast(o.keys, seen, leader.Change{Drain: what.Drain,
+	p := planOf(leader.NewForecast(c.keys, seen, leader.Change{Drain: what.Drain,
 		Without: what.Without, Add: what.Add}))
-	p.Service, p.Frozen = o.keys.Service(), seen.Orders.Frozen
+	p.Service, p.Frozen = c.keys.Service(), seen.Orders.Frozen
 	return p, nil
 }
 

@@ -8,31 +8,32 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 )
 
 func TestAPlanSaysWhatTheLeaderThenDoes(t *testing.T) {
 	type steps struct {
-		what actors.WhatIf
-		do   func(c *cluster, op *actors.Operator) error
+		what operator.WhatIf
+		do   func(c *cluster, op *operator.Client) error
 	}
 	for name, s := range map[string]steps{
-		"nothing": {actors.WhatIf{}, func(*cluster, *actors.Operator) error { return nil }},
-		"a drain": {actors.WhatIf{Drain: []string{"n2"}}, func(c *cluster,
-			op *actors.Operator) error {
+		"nothing": {operator.WhatIf{}, func(*cluster, *operator.Client) error { return nil }},
+		"a drain": {operator.WhatIf{Drain: []string{"n2"}}, func(c *cluster,
+			op *operator.Client) error {
 			return op.Drain(c.t.Context(), "n2")
 		}},
-		"a member is lost": {actors.WhatIf{Without: []string{"n3"}}, func(c *cluster,
-			_ *actors.Operator) error {
+		"a member is lost": {operator.WhatIf{Without: []string{"n3"}}, func(c *cluster,
+			_ *operator.Client) error {
 			c.kill("n3")
 			return nil
 		}},
-		"two members more": {actors.WhatIf{Add: 2}, func(c *cluster, _ *actors.Operator) error {
+		"two members more": {operator.WhatIf{Add: 2}, func(c *cluster, _ *operator.Client) error {
 			c.start("new-1")
 			c.start("new-2")
 			return nil
 		}},
-		"one is lost, one is drained, one comes": {actors.WhatIf{Drain: []string{"n1"},
-			Without: []string{"n4"}, Add: 1}, func(c *cluster, op *actors.Operator) error {
+		"one is lost, one is drained, one comes": {operator.WhatIf{Drain: []string{"n1"},
+			Without: []string{"n4"}, Add: 1}, func(c *cluster, op *operator.Client) error {
 			c.start("new-1")
 			c.kill("n4")
 			return op.Drain(c.t.Context(), "n1")
@@ -53,7 +54,7 @@ func TestAPlanSaysWhatTheLeaderThenDoes(t *testing.T) {
 					c.t.Fatal(err)
 				}
 				settled := func() bool {
-					now, err := op.Plan(c.t.Context(), actors.WhatIf{})
+					now, err := op.Plan(c.t.Context(), operator.WhatIf{})
 					return err == nil && now.Moving+now.Starting == 0 &&
 						len(c.owners())+len(now.Unplaced) == 103
 				}
@@ -110,42 +111,42 @@ func TestAPlanNamesEachMoveAndWhatHoldsItBack(t *testing.T) {
 		op := c.operator()
 		ctx := c.t.Context()
 		c.addWork("a", "b", "c", "d")
-		if p, err := op.Plan(ctx, actors.WhatIf{}); err != nil || len(p.Moves) != 0 ||
+		if p, err := op.Plan(ctx, operator.WhatIf{}); err != nil || len(p.Moves) != 0 ||
 			len(p.Unplaced) != 4 || p.Unplaced[0].Why != "there are no members" {
 			c.t.Errorf("without members: %+v, %v", p, err)
 		}
-		p, err := op.Plan(ctx, actors.WhatIf{Add: 2})
-		if err != nil || p.Starting != 4 || p.Moving != 0 || p.Moves[0] != (actors.PlanMove{
+		p, err := op.Plan(ctx, operator.WhatIf{Add: 2})
+		if err != nil || p.Starting != 4 || p.Moving != 0 || p.Moves[0] != (operator.PlanMove{
 			Item: "a", To: "new-1", Why: "new"}) {
 			c.t.Errorf("with two: %+v, %v", p, err)
 		}
 		c.start("n1")
 		c.start("n2")
 		c.await("4 run", 20*time.Second, c.balanced(4))
-		p, err = op.Plan(ctx, actors.WhatIf{Without: []string{"n1"}, Drain: []string{"n2"}})
+		p, err = op.Plan(ctx, operator.WhatIf{Without: []string{"n1"}, Drain: []string{"n2"}})
 		if err != nil || p.Moving != 4 || p.Minimum != 4 || len(p.Unplaced) != 4 {
 			c.t.Errorf("without any: %+v, %v", p, err)
 		}
-		p, err = op.Plan(ctx, actors.WhatIf{Add: 2})
+		p, err = op.Plan(ctx, operator.WhatIf{Add: 2})
 		if err != nil || p.Moving != 2 || p.ImbalanceBefore != 0 || p.ImbalanceAfter != 0 ||
 			p.Moves[0].Why != "balance" {
 			c.t.Errorf("two more: %+v, %v", p, err)
 		}
-		for what, w := range map[string]actors.WhatIf{"drain": {Drain: []string{"n9"}},
+		for what, w := range map[string]operator.WhatIf{"drain": {Drain: []string{"n9"}},
 			"without": {Without: []string{"n9"}}} {
-			if _, err := op.Plan(ctx, w); !errors.Is(err, actors.ErrNotFound) {
+			if _, err := op.Plan(ctx, w); !errors.Is(err, operator.ErrNotFound) {
 				c.t.Errorf("%s: %v", what, err)
 			}
 		}
-		for _, w := range []actors.WhatIf{{Add: -1}, {Add: 1001}, {Drain: []string{"a/b"}}} {
-			if _, err := op.Plan(ctx, w); !errors.Is(err, actors.ErrInvalid) {
+		for _, w := range []operator.WhatIf{{Add: -1}, {Add: 1001}, {Drain: []string{"a/b"}}} {
+			if _, err := op.Plan(ctx, w); !errors.Is(err, operator.ErrInvalid) {
 				c.t.Errorf("%+v: %v", w, err)
 			}
 		}
 		if err := op.Freeze(ctx); err != nil {
 			c.t.Fatal(err)
 		}
-		if p, err := op.Plan(ctx, actors.WhatIf{}); err != nil || !p.Frozen {
+		if p, err := op.Plan(ctx, operator.WhatIf{}); err != nil || !p.Frozen {
 			c.t.Errorf("frozen: %+v, %v", p, err)
 		}
 	})

@@ -1,4 +1,4 @@
-package actors
+package operator
 
 import (
 	"context"
@@ -49,8 +49,8 @@ type EventLog struct {
 	full   bool    // older records may have been overwritten
 }
 
-func (o *Operator) eventLog(entries []store.Entry) (l EventLog) {
-	records := o.keys.ReadEvents(entries, skip)
+func (c *Client) eventLog(entries []store.Entry) (l EventLog) {
+	records := c.keys.ReadEvents(entries, skip)
 	l = EventLog{events: []Event{}, full: len(records) >= protocol.EventSlots}
 	for _, r := range records {
 		l.events = append(l.events, eventsOf(r)...)
@@ -101,27 +101,27 @@ func About(events []Event, id string, since time.Time) []Event {
 
 // Events returns what the event log holds, in the order in which it was committed: the last 256
 // transactions of leaders. Errors as for Status.
-func (o *Operator) Events(ctx context.Context) ([]Event, error) {
-	l, err := o.EventLog(ctx)
+func (c *Client) Events(ctx context.Context) ([]Event, error) {
+	l, err := c.EventLog(ctx)
 	return l.events, err
 }
 
 // EventLog reads the event log. Errors as for Status.
-func (o *Operator) EventLog(ctx context.Context) (EventLog, error) {
-	entries, _, err := o.store.List(ctx, o.keys.Events(), store.Consistent)
+func (c *Client) EventLog(ctx context.Context) (EventLog, error) {
+	entries, _, err := c.store.List(ctx, c.keys.Events(), store.Consistent)
 	if err != nil {
 		return EventLog{}, fmt.Errorf("reading the event log: %w", err)
 	}
-	return o.eventLog(entries), nil
+	return c.eventLog(entries), nil
 }
 
 // FollowEvents yields what happens after the index, that of the last [Event] seen, until ctx ends.
 // It asks again for as long as Consul does not answer. Each change has the whole log read, which is
 // 2 MiB at the most, at most ten times a second; if more than the whole log was written meanwhile
 // the first event is of the Kind [EventsMissed].
-func (o *Operator) FollowEvents(ctx context.Context, after uint64) iter.Seq[Event] {
+func (c *Client) FollowEvents(ctx context.Context, after uint64) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
-		for l := range o.WatchEventLog(ctx) {
+		for l := range c.WatchEventLog(ctx) {
 			var events []Event
 			events, after = l.After(after)
 			for _, e := range events {
@@ -135,14 +135,14 @@ func (o *Operator) FollowEvents(ctx context.Context, after uint64) iter.Seq[Even
 
 // WatchEventLog yields the event log as it is, and then each time it has changed, until ctx ends.
 // It asks as FollowEvents does.
-func (o *Operator) WatchEventLog(ctx context.Context) iter.Seq[EventLog] {
+func (c *Client) WatchEventLog(ctx context.Context) iter.Seq[EventLog] {
 	return func(yield func(EventLog) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		var crowd store.Crowd
-		watch := o.store.WatchPrefix(o.keys.Events())
+		watch := c.store.WatchPrefix(c.keys.Events())
 		for view := range watch.Views(ctx, "events", &store.Polls{}, watch.Next) {
-			if !yield(o.eventLog(view.Entries)) || !store.Pause(ctx, crowd.Rest(view)) {
+			if !yield(c.eventLog(view.Entries)) || !store.Pause(ctx, crowd.Rest(view)) {
 				return
 			}
 		}

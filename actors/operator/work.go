@@ -1,4 +1,4 @@
-package actors
+package operator
 
 import (
 	"context"
@@ -57,24 +57,24 @@ func CheckWork(items []WorkInput) error {
 // All items are checked before anything is written. They are written in transactions of up to 127;
 // when one fails the error says how many items were written before it, and the call may be
 // repeated. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
-func (o *Operator) AddWork(ctx context.Context, items ...WorkInput) error {
-	return o.ImportWork(ctx, items, nil)
+func (c *Client) AddWork(ctx context.Context, items ...WorkInput) error {
+	return c.ImportWork(ctx, items, nil)
 }
 
 // ImportWork is AddWork for many items: progress, unless nil, is told after each
 // transaction how many have been written.
-func (o *Operator) ImportWork(ctx context.Context, items []WorkInput,
+func (c *Client) ImportWork(ctx context.Context, items []WorkInput,
 	progress func(done int)) error {
 	if err := CheckWork(items); err != nil {
 		return err
 	}
 	for done := 0; done < len(items); {
-		n := workBatch(items[done:], o.keys)
+		n := workBatch(items[done:], c.keys)
 		ops := make([]store.Op, n)
 		for i, w := range items[done : done+n] {
-			ops[i] = store.Set(o.keys.WorkItem(w.ID), w.Payload, w.Weight)
+			ops[i] = store.Set(c.keys.WorkItem(w.ID), w.Payload, w.Weight)
 		}
-		if err := o.write(ctx, o.work, ops...); err != nil {
+		if err := c.write(ctx, c.work, ops...); err != nil {
 			return fmt.Errorf("adding work: %d of %d items are written; do it again to go on: %w",
 				done, len(items), err)
 		}
@@ -106,19 +106,19 @@ func workBatch(items []WorkInput, keys protocol.Keys) int {
 //
 // Those that exist are removed also when others do not; those others are named
 // in an error that matches [ErrNotFound]. Other errors as for AddWork.
-func (o *Operator) RemoveWork(ctx context.Context, ids ...string) error {
+func (c *Client) RemoveWork(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
 		if err := protocol.CheckID("item id", id); err != nil {
 			return err
 		}
 	}
-	names, err := o.store.ListKeys(ctx, o.keys.Workload(), "")
+	names, err := c.store.ListKeys(ctx, c.keys.Workload(), "")
 	if err != nil {
 		return fmt.Errorf("removing work: nothing is removed: %w", err)
 	}
 	var missing, found []string
 	for _, id := range ids {
-		if _, ok := slices.BinarySearch(names, o.keys.WorkItem(id)); ok {
+		if _, ok := slices.BinarySearch(names, c.keys.WorkItem(id)); ok {
 			found = append(found, id)
 		} else {
 			missing = append(missing, id)
@@ -126,11 +126,11 @@ func (o *Operator) RemoveWork(ctx context.Context, ids ...string) error {
 	}
 	done := 0
 	for part := range slices.Chunk(found, store.MaxOps-3) {
-		ops := []store.Op{store.Set(o.keys.Override(), stamp(), 0)}
+		ops := []store.Op{store.Set(c.keys.Override(), stamp(), 0)}
 		for _, id := range part {
-			ops = append(ops, store.Delete(o.keys.WorkItem(id)))
+			ops = append(ops, store.Delete(c.keys.WorkItem(id)))
 		}
-		if err := o.write(ctx, o.work, ops...); err != nil {
+		if err := c.write(ctx, c.work, ops...); err != nil {
 			return fmt.Errorf("removing work: %d of %d items are removed; do it again to go on: %w",
 				done, len(ids), err)
 		}
@@ -163,25 +163,25 @@ type WorkStatus struct {
 }
 
 // ListWork reads the workload with its payloads, in the order of the ids. Errors as for Status.
-func (o *Operator) ListWork(ctx context.Context) ([]WorkStatus, error) {
-	entries, _, err := o.store.List(ctx, o.keys.Workload(), store.Consistent)
+func (c *Client) ListWork(ctx context.Context) ([]WorkStatus, error) {
+	entries, _, err := c.store.List(ctx, c.keys.Workload(), store.Consistent)
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
-	pins, err := o.Pins(ctx)
+	pins, err := c.Pins(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
-	held, _, err := o.store.List(ctx, o.keys.Assignments(), store.Consistent)
+	held, _, err := c.store.List(ctx, c.keys.Assignments(), store.Consistent)
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
 	work := make([]WorkStatus, 0, len(entries))
-	for e, w := range protocol.Read(entries, o.keys.ReadWorkItem, skip) {
+	for e, w := range protocol.Read(entries, c.keys.ReadWorkItem, skip) {
 		work = append(work, WorkStatus{ID: w.ID, Payload: e.Value, Weight: w.Weight,
 			Pinned: pins[w.ID]})
 	}
-	for _, a := range protocol.Read(held, o.keys.ReadAssignment, skip) {
+	for _, a := range protocol.Read(held, c.keys.ReadAssignment, skip) {
 		if i, ok := slices.BinarySearchFunc(work, a.Item, func(x WorkStatus, id string) int {
 			return strings.Compare(x.ID, id)
 		}); ok && !a.Unreadable {
@@ -192,14 +192,14 @@ func (o *Operator) ListWork(ctx context.Context) ([]WorkStatus, error) {
 }
 
 // ItemIDs lists the ids of the workload, in order, without reading payloads. Errors as for Status.
-func (o *Operator) ItemIDs(ctx context.Context) ([]string, error) {
-	names, err := o.store.ListKeys(ctx, o.keys.Workload(), "")
+func (c *Client) ItemIDs(ctx context.Context) ([]string, error) {
+	names, err := c.store.ListKeys(ctx, c.keys.Workload(), "")
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
 	ids := names[:0]
 	for _, name := range names {
-		if id, ok := o.keys.ParseWorkItem(name); ok {
+		if id, ok := c.keys.ParseWorkItem(name); ok {
 			ids = append(ids, id)
 		}
 	}
@@ -207,14 +207,14 @@ func (o *Operator) ItemIDs(ctx context.Context) ([]string, error) {
 }
 
 // MemberIDs lists the ids of the registered members, in order. Errors as for Status.
-func (o *Operator) MemberIDs(ctx context.Context) ([]string, error) {
-	names, err := o.store.ListKeys(ctx, o.keys.Members(), "")
+func (c *Client) MemberIDs(ctx context.Context) ([]string, error) {
+	names, err := c.store.ListKeys(ctx, c.keys.Members(), "")
 	if err != nil {
 		return nil, fmt.Errorf("listing members: %w", err)
 	}
 	ids := names[:0]
 	for _, name := range names {
-		if id, ok := o.keys.ParseMember(name); ok {
+		if id, ok := c.keys.ParseMember(name); ok {
 			ids = append(ids, id)
 		}
 	}

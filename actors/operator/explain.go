@@ -1,4 +1,4 @@
-package actors
+package operator
 
 import (
 	"context"
@@ -23,24 +23,24 @@ type Explanation struct {
 // Explain says why an item is where it is, what happened to it, and what would have to happen for
 // it to run, as far as Consul tells. Errors: [ErrNotFound] for an item that is not in the workload
 // and has no owner, [ErrInvalid], [ErrUnreachable], [ErrDenied].
-func (o *Operator) Explain(ctx context.Context, id string) (Explanation, error) {
+func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	if err := CheckID(id); err != nil {
 		return Explanation{}, err
 	}
-	i, err := o.item(ctx, id, false)
+	i, err := c.item(ctx, id, false)
 	if err != nil {
 		return Explanation{}, err
 	}
 	if i.Cause == CausePlacing || i.Cause == CauseNoRoom {
 		// Only the weights of all items tell whether there is room.
-		if i, err = o.item(ctx, id, true); err != nil {
+		if i, err = c.item(ctx, id, true); err != nil {
 			return Explanation{}, err
 		}
 	}
 	var log EventLog
 	if i.Member != "" {
 		// Without it no more is missing than since when the item is there.
-		log, _ = o.EventLog(ctx)
+		log, _ = c.EventLog(ctx)
 	}
 	return i.Explained(log), nil
 }
@@ -67,8 +67,8 @@ func (l EventLog) given(item, member string) time.Time {
 	return time.Time{}
 }
 
-func (o *Operator) item(ctx context.Context, id string, weighed bool) (ItemStatus, error) {
-	_, _, items, err := o.look(ctx, weighed)
+func (c *Client) item(ctx context.Context, id string, weighed bool) (ItemStatus, error) {
+	_, _, items, err := c.look(ctx, weighed)
 	if err != nil {
 		return ItemStatus{}, err
 	}
@@ -78,7 +78,7 @@ func (o *Operator) item(ctx context.Context, id string, weighed bool) (ItemStatu
 		}
 	}
 	return ItemStatus{}, fmt.Errorf("item %q of service %q: %w: it is not in the workload",
-		id, o.keys.Service(), ErrNotFound)
+		id, c.keys.Service(), ErrNotFound)
 }
 
 // there has the leader's reasons in words.

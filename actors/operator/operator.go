@@ -1,4 +1,15 @@
-package actors
+// Package operator is what people and programs do with a service from outside: they look at its
+// members and items, change its workload and give orders to its leader.
+//
+//	op, err := operator.New(client, "demo")
+//	if err != nil {
+//		return err
+//	}
+//	err = op.AddWork(ctx, operator.WorkInput{ID: "device_1"})
+//
+// A [Client] needs Consul and no member: it reads and writes the keys of the service. The command
+// line, the page and the metrics say what its calls say.
+package operator
 
 import (
 	"context"
@@ -16,9 +27,11 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// The kinds of failure that an [Operator] returns, beside [ErrNotFound]; to be
-// told apart with errors.Is. Their texts say what to do.
+// The kinds of failure that a [Client] returns, to be told apart with errors.Is. Their texts say
+// what to do.
 var (
+	// ErrNotFound is returned for items and members that are not there; the text names them.
+	ErrNotFound = store.ErrNotFound
 	// ErrUnreachable is returned when Consul gave no answer, or none that can be used.
 	ErrUnreachable = store.ErrUnreachable
 	// ErrNoAnswer is returned, along with ErrUnreachable, when nothing came back in time, not even
@@ -33,18 +46,18 @@ var (
 	ErrInvalid = store.ErrInvalid
 )
 
-// Operator is the other side of a service: it looks at the whole of it and
+// Client is the other side of a service: it looks at the whole of it and
 // changes the workload and the orders to its leader. It is no member and holds no
 // session. It is safe for concurrent use.
 //
 // Every read and write is tried once, with a deadline of its own (10 s, which an election among
-// Consul's servers takes at most; 100 s for a whole prefix), but for [Operator.Reach]. Writes of
+// Consul's servers takes at most; 100 s for a whole prefix), but for [Client.Reach]. Writes of
 // the workload go one after the other, and so do orders; one that meets another operator's is tried
 // again until ctx ends. A write takes effect once at most, also when a second copy of its request
 // arrives at any later moment; and one whose outcome was not known has no effect any more once a
 // later one, of any operator, has succeeded. A transport of the host's that panics, or that ends
 // its goroutine, costs the call alone: it returns [ErrUnreachable].
-type Operator struct {
+type Client struct {
 	store   *protocol.Store
 	keys    protocol.Keys
 	work    *store.Once
@@ -57,9 +70,9 @@ type Operator struct {
 // with a member's.
 const operatorTimeout = 10 * time.Second
 
-// NewOperator returns the operator of a service. A nil client means one made
+// New returns a client for the operators of a service. A nil client means one made
 // from the CONSUL_HTTP_* variables. It asks Consul nothing yet. Errors: [ErrInvalid].
-func NewOperator(client *api.Client, service string) (*Operator, error) {
+func New(client *api.Client, service string) (*Client, error) {
 	client, err := store.ClientOr(client)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrInvalid, err)
@@ -71,16 +84,16 @@ func NewOperator(client *api.Client, service string) (*Operator, error) {
 		return nil, err
 	}
 	k := s.Keys()
-	return &Operator{store: s, keys: k, work: s.Once(k.Sequence("work")),
+	return &Client{store: s, keys: k, work: s.Once(k.Sequence("work")),
 		control: s.Once(k.Sequence("control")),
 		locate:  routing.Config{Service: service, Client: client, Logger: log}}, nil
 }
 
 // Reach asks Consul until it answers, fails with something that waiting does
 // not help, or ctx ends; then the error is that of the last try.
-func (o *Operator) Reach(ctx context.Context) error {
-	return o.store.Retry(ctx, "leader key", func(ctx context.Context) error {
-		_, _, _, err := o.store.Get(ctx, o.keys.Leader(), store.Default)
+func (c *Client) Reach(ctx context.Context) error {
+	return c.store.Retry(ctx, "leader key", func(ctx context.Context) error {
+		_, _, _, err := c.store.Get(ctx, c.keys.Leader(), store.Default)
 		return err
 	})
 }
@@ -206,36 +219,36 @@ const StatusGone = "gone"
 // and orders are read consistently, one after the other: while something moves,
 // they may disagree by what moved in between. Of the workload only the names are
 // read, for payloads can be large. Errors: [ErrUnreachable], [ErrDenied].
-func (o *Operator) Status(ctx context.Context) (Status, error) {
-	s, _, _, err := o.look(ctx, false)
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	s, _, _, err := c.look(ctx, false)
 	return s, err
 }
 
 // Holders reads who has what. Errors as for Status.
-func (o *Operator) Holders(ctx context.Context) (Holders, error) {
-	_, h, _, err := o.look(ctx, false)
+func (c *Client) Holders(ctx context.Context) (Holders, error) {
+	_, h, _, err := c.look(ctx, false)
 	return h, err
 }
 
 // Look reads Status, Holders and Items from the same answers. Errors as for Status.
-func (o *Operator) Look(ctx context.Context) (Status, Holders, []ItemStatus, error) {
-	return o.look(ctx, false)
+func (c *Client) Look(ctx context.Context) (Status, Holders, []ItemStatus, error) {
+	return c.look(ctx, false)
 }
 
 // Items reads Status and what becomes of each item from the same answers: of the items of the
 // workload, and of those that were removed and have an owner still, in the order of their ids.
 // Errors as for Status.
-func (o *Operator) Items(ctx context.Context) (Status, []ItemStatus, error) {
-	s, _, items, err := o.look(ctx, false)
+func (c *Client) Items(ctx context.Context) (Status, []ItemStatus, error) {
+	s, _, items, err := c.look(ctx, false)
 	return s, items, err
 }
 
 // look reads the service; weighed: with the weights of the items, and so with their payloads.
-func (o *Operator) look(ctx context.Context, weighed bool) (Status, Holders, []ItemStatus, error) {
-	p := serviceState{keys: o.keys, weighed: weighed}
-	err := p.read(ctx, o.store)
+func (c *Client) look(ctx context.Context, weighed bool) (Status, Holders, []ItemStatus, error) {
+	p := serviceState{keys: c.keys, weighed: weighed}
+	err := p.read(ctx, c.store)
 	if err != nil {
-		return Status{}, Holders{}, nil, fmt.Errorf("looking at service %q: %w", o.keys.Service(),
+		return Status{}, Holders{}, nil, fmt.Errorf("looking at service %q: %w", c.keys.Service(),
 			err)
 	}
 	status, holders, items := p.describe(time.Now())
@@ -457,6 +470,25 @@ func orEmpty(ids []string) []string {
 		return []string{}
 	}
 	return ids
+}
+
+// Locate tells where an item is worked on, by reading Consul: two reads, and one for each member.
+// Errors: [routing.ErrMoving], [routing.ErrNoOwner], [routing.ErrUnknownItem], [ErrInvalid],
+// [ErrUnreachable], [ErrDenied].
+func (c *Client) Locate(ctx context.Context, item string) (routing.Location, error) {
+	loc, err := routing.Find(ctx, c.locate, item)
+	if err != nil {
+		return routing.Location{}, advice(fmt.Sprintf("locating in service %q", c.keys.Service()),
+			err)
+	}
+	return loc, nil
+}
+
+// write applies ops in one transaction under a sequence key of the operators: the workload and the
+// orders have one each, for all operators of the service. It takes effect at most once.
+func (c *Client) write(ctx context.Context, once *store.Once, ops ...store.Op) error {
+	_, err := once.Txn(ctx, c.keys.Sign(c.by, ops)...)
+	return err
 }
 
 // stamp is how an order says when it was given; a value that is new is also what

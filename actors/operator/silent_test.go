@@ -1,4 +1,4 @@
-package actors_test
+package operator_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/hashicorp/consul/api"
 )
@@ -68,7 +68,7 @@ func TestSinceWhenAMemberIsSilentIsSaid(t *testing.T) {
 		if len(status.Members) != 5 || len(status.Absent) != 1 {
 			t.Errorf("members are %+v, and %+v", status.Members, status.Absent)
 		}
-		silent := func(s actors.Status) (texts []string) {
+		silent := func(s operator.Status) (texts []string) {
 			for _, p := range s.Problems {
 				if p.Kind == "silent-member" {
 					texts = append(texts, p.Text)
@@ -123,15 +123,15 @@ func TestOfASilentMembersItemsItIsNotSaidThatTheyRun(t *testing.T) {
 		d.must(err)
 		since := "n2 is silent since " + at.Format("15:04:05") + " UTC"
 		for _, i := range items {
-			want := actors.ItemStatus{ID: i.ID, State: actors.ItemOwned, Member: "n2", Since: at,
-				Cause: actors.CauseSilent, Why: since + ": what its work does is not known"}
+			want := operator.ItemStatus{ID: i.ID, State: operator.ItemOwned, Member: "n2", Since: at,
+				Cause: operator.CauseSilent, Why: since + ": what its work does is not known"}
 			switch i.ID {
 			case "a":
-				want = actors.ItemStatus{ID: "a", State: actors.ItemRunning, Member: "n1"}
+				want = operator.ItemStatus{ID: "a", State: operator.ItemRunning, Member: "n1"}
 			case "c":
 				want.Restarts, want.LastExit = 7, "exit status 1"
 			case "e": // is what the leader has said
-				want = actors.ItemStatus{ID: "e", State: actors.ItemStopping, Member: "n2",
+				want = operator.ItemStatus{ID: "e", State: operator.ItemStopping, Member: "n2",
 					Why: "it is on its way to another member"}
 			}
 			i.Token = 0
@@ -155,4 +155,24 @@ func TestOfASilentMembersItemsItIsNotSaidThatTheyRun(t *testing.T) {
 			t.Errorf("what it takes is %q, want %q …", why.Next, want)
 		}
 	})
+}
+
+// Of a member that is gone it is said since when the leader has missed it, if the leader has noted
+// that.
+func TestSinceWhenALostMemberIsMissedIsSaid(t *testing.T) {
+	for waited, said := range map[time.Duration]bool{3 * time.Second: true, -1: false} {
+		operate(t, func(t *testing.T, d *desk) {
+			d.gone(goneAck, waited, 10*time.Second)
+			status, err := d.op.Status(t.Context())
+			d.must(err)
+			if len(status.Absent) != 1 {
+				t.Fatalf("absent are %+v", status.Absent)
+			}
+			since := status.Absent[0].Since
+			if ago := time.Since(since); said && (ago-waited).Abs() > time.Second ||
+				!said && !since.IsZero() {
+				t.Errorf("it is missed since %v, which is %v ago; want %v", since, ago, waited)
+			}
+		})
+	}
 }
