@@ -57,7 +57,7 @@ man: ## the man pages into bin/man
 	go test -count=1 -run TestEachCommandHasAManPage ./cmd/coordd -man '$(CURDIR)/bin/man'
 
 test: consul ## all tests that need Go and the Consul that this builds: about 6 minutes on two idle cores (PKG, RUN, TIMEOUT)
-	go test -count=1 -vet=off -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)') $(PKG)
+	go test -p 4 -count=1 -vet=off -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)') $(PKG)
 
 # Two lanes, as in test/race.sh: what works, and what waits for real servers.
 # Before the lanes: limits in the official client's tests are of seconds.

@@ -70,7 +70,7 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 // confirm finds out whether a member is gone. One that has a record is not: the watches will tell.
 func (a *Assigner) confirm(ctx context.Context, member string) (c confirmed) {
 	ackKey, sentinelKey := a.Keys.Ack(member), a.Keys.AssignmentsOf(member)
-	found, err := a.Store.ReadTxn(ctx, store.CheckNotExists(a.Keys.Member(member)),
+	found, err := a.Store.Txn(ctx, store.CheckNotExists(a.Keys.Member(member)),
 		store.GetOrEmpty(ackKey), store.GetOrEmpty(sentinelKey))
 	if err != nil {
 		if !errors.Is(err, store.ErrRefused) {
@@ -90,7 +90,7 @@ func (a *Assigner) confirm(ctx context.Context, member string) (c confirmed) {
 		if session == "" {
 			continue
 		}
-		if alive, err := a.Store.SessionExists(ctx, session); err != nil || alive {
+		if _, alive, err := a.Store.SessionInfo(ctx, session); err != nil || alive {
 			c.err = err
 			return c
 		}
