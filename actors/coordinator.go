@@ -123,7 +123,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 			c.cells.leadership.Set(messages.Leadership{Role: messages.Uncertain})
 		}
 	}()
-	return c.root.Run(store.SharePolls(ctx))
+	return c.root.Run(ctx)
 }
 
 // stopSlack is how much longer than its work a member may take to stop, all in all.

@@ -84,15 +84,15 @@ func New(client *api.Client, service string) (*Client, error) {
 		return nil, err
 	}
 	k := s.Keys()
-	return &Client{store: s, keys: k, work: s.Once(k.Sequence("work")),
-		control: s.Once(k.Sequence("control")),
+	return &Client{store: s, keys: k, work: store.NewOnce(s, k.Sequence("work")),
+		control: store.NewOnce(s, k.Sequence("control")),
 		locate:  routing.Config{Service: service, Client: client, Logger: log}}, nil
 }
 
 // Reach asks Consul until it answers, fails with something that waiting does
 // not help, or ctx ends; then the error is that of the last try.
 func (c *Client) Reach(ctx context.Context) error {
-	return c.store.Retry(ctx, "leader key", func(ctx context.Context) error {
+	return store.Retry(ctx, c.store, "leader key", func(ctx context.Context) error {
 		_, _, _, err := c.store.Get(ctx, c.keys.Leader(), store.Default)
 		return err
 	})
@@ -269,7 +269,7 @@ type serviceState struct {
 	states      []store.Entry
 	quarantines []store.Entry
 	strange     []string
-	silent      map[string]time.Time // by instance: see [store.Store.SilentInstances]
+	silent      map[string]time.Time // by instance: see SilentInstances of [store.Store]
 }
 
 func (p *serviceState) read(ctx context.Context, s *protocol.Store) error {
@@ -298,7 +298,7 @@ func (p *serviceState) read(ctx context.Context, s *protocol.Store) error {
 			return err
 		}
 	} else {
-		names, err := s.ListKeys(ctx, p.keys.Workload(), "")
+		names, _, err := s.ListKeys(ctx, p.keys.Workload(), "")
 		if err != nil {
 			return err
 		}

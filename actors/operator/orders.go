@@ -69,7 +69,7 @@ func (c *Client) ItemsLeft(ctx context.Context, member string) (int, error) {
 	if err := protocol.CheckID("member id", member); err != nil {
 		return 0, err
 	}
-	names, err := c.store.ListKeys(ctx, c.keys.AssignmentsOf(member), "")
+	names, _, err := c.store.ListKeys(ctx, c.keys.AssignmentsOf(member), "")
 	if err != nil {
 		return 0, fmt.Errorf("counting the items of %s: %w", member, err)
 	}

@@ -20,7 +20,7 @@ func (c *Client) Unused(ctx context.Context) (bool, error) {
 		prefix string
 		parse  func(key string) (string, bool)
 	}{{c.keys.Members(), c.keys.ParseMember}, {c.keys.Workload(), c.keys.ParseWorkItem}} {
-		names, err := c.store.ListKeys(ctx, x.prefix, "")
+		names, _, err := c.store.ListKeys(ctx, x.prefix, "")
 		if err != nil {
 			return false, fmt.Errorf("looking for members and work: %w", err)
 		}
@@ -38,7 +38,7 @@ func (c *Client) Unused(ctx context.Context) (bool, error) {
 // may see. A name may be that of another system, which keeps its keys there as well. Consul leaves
 // out what the token may not read, or refuses the whole: [ErrDenied].
 func (c *Client) Services(ctx context.Context) ([]string, error) {
-	dirs, err := c.store.ListKeys(ctx, servicesRoot, "/")
+	dirs, _, err := c.store.ListKeys(ctx, servicesRoot, "/")
 	if err != nil {
 		return nil, fmt.Errorf("looking for services: %w", err)
 	}

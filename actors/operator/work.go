@@ -112,7 +112,7 @@ func (c *Client) RemoveWork(ctx context.Context, ids ...string) error {
 			return err
 		}
 	}
-	names, err := c.store.ListKeys(ctx, c.keys.Workload(), "")
+	names, _, err := c.store.ListKeys(ctx, c.keys.Workload(), "")
 	if err != nil {
 		return fmt.Errorf("removing work: nothing is removed: %w", err)
 	}
@@ -193,7 +193,7 @@ func (c *Client) ListWork(ctx context.Context) ([]WorkStatus, error) {
 
 // ItemIDs lists the ids of the workload, in order, without reading payloads. Errors as for Status.
 func (c *Client) ItemIDs(ctx context.Context) ([]string, error) {
-	names, err := c.store.ListKeys(ctx, c.keys.Workload(), "")
+	names, _, err := c.store.ListKeys(ctx, c.keys.Workload(), "")
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
@@ -208,7 +208,7 @@ func (c *Client) ItemIDs(ctx context.Context) ([]string, error) {
 
 // MemberIDs lists the ids of the registered members, in order. Errors as for Status.
 func (c *Client) MemberIDs(ctx context.Context) ([]string, error) {
-	names, err := c.store.ListKeys(ctx, c.keys.Members(), "")
+	names, _, err := c.store.ListKeys(ctx, c.keys.Members(), "")
 	if err != nil {
 		return nil, fmt.Errorf("listing members: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 // A registration writes the ack and the sentinel. So a member was not back if one of the two is
@@ -116,9 +117,9 @@ func TestNoMemberIsGoneWhileTheSessionOfItsRegistrationLives(t *testing.T) {
 	session, _, err := a.Store.CreateSession(ctx, store.SessionOptions{Name: "demo/m",
 		TTL: 10 * time.Second})
 	must(err)
-	must(a.Store.Put(ctx, a.Keys.AssignmentsOf("m"), protocol.Sentinel(session, 1,
+	must(keys.Put(ctx, a.Store, a.Keys.AssignmentsOf("m"), protocol.Sentinel(session, 1,
 		10*time.Second), 0))
-	must(a.Store.Put(ctx, a.Keys.Ack("m"), protocol.Ack{Counter: 7, TTL: 10 * time.Second,
+	must(keys.Put(ctx, a.Store, a.Keys.Ack("m"), protocol.Ack{Counter: 7, TTL: 10 * time.Second,
 		Session: "00970ff2-0000-0000-0000-000000000001"}.Encode(), 0))
 	a.known = known{}
 	if c := a.confirm(ctx, "m"); c.err != nil || !c.since.IsZero() {

@@ -77,7 +77,7 @@ func (a *Assigner) confirm(ctx context.Context, member string) (c confirmed) {
 	ackKey, sentinelKey := a.Keys.Ack(member), a.Keys.AssignmentsOf(member)
 	var found store.Result
 	for first := true; ; first = false {
-		found, c.err = a.Store.ReadTxn(ctx, store.CheckNotExists(a.Keys.Member(member)),
+		found, c.err = a.Store.Txn(ctx, store.CheckNotExists(a.Keys.Member(member)),
 			store.GetOrEmpty(ackKey), store.GetOrEmpty(sentinelKey))
 		if c.err == nil {
 			break
@@ -137,8 +137,8 @@ func (a *Assigner) sessionAlive(ctx context.Context, member string, ack *protoco
 	registered string) (bool, error) {
 	sessions, foreign := map[string]bool{registered: true}, false
 	if ack.Session != "" {
-		name, exists, err := a.Store.SessionName(ctx, ack.Session)
-		foreign = exists && a.ForeignSession(name, member)
+		made, exists, err := a.Store.SessionInfo(ctx, ack.Session)
+		foreign = exists && a.ForeignSession(made.Name, member)
 		if err != nil || exists && !foreign {
 			return exists, err
 		}
@@ -159,8 +159,8 @@ func (a *Assigner) sessionAlive(ctx context.Context, member string, ack *protoco
 	}
 	delete(sessions, "")
 	for session := range sessions {
-		name, exists, err := a.Store.SessionName(ctx, session)
-		if err != nil || exists && !a.ForeignSession(name, member) {
+		made, exists, err := a.Store.SessionInfo(ctx, session)
+		if err != nil || exists && !a.ForeignSession(made.Name, member) {
 			return exists, err
 		}
 	}

@@ -128,7 +128,7 @@ func (a *Assigner) open(ctx context.Context) (err error) {
 	if a.views.workload.Get().Items.Len() == 0 {
 		sentinels = append(sentinels, store.Set(a.Keys.Workload(), nil, 0))
 	}
-	a.writer, err = a.Store.OpenWriter(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch.Epoch),
+	a.writer, err = store.OpenWriter(ctx, a.Store, store.CheckIndex(a.Keys.Leader(), a.epoch.Epoch),
 		a.Keys.Sequence("leader/"), inFlight, sentinels...)
 	if errors.Is(err, store.ErrRefused) {
 		return errStale
