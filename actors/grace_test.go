@@ -9,6 +9,7 @@ import (
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -30,11 +31,11 @@ func (c *cluster) churn(n int) (stop func()) {
 			case <-time.After(5 * time.Second):
 			}
 			for i := range n {
-				if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem(name(i, k)), nil,
+				if err := keys.Put(c.t.Context(), c.store, c.store.Keys().WorkItem(name(i, k)), nil,
 					0); err != nil {
 					c.t.Error(err)
 				}
-				if err := c.store.Delete(c.t.Context(),
+				if err := keys.Delete(c.t.Context(), c.store,
 					c.store.Keys().WorkItem(name(i, k-1))); err != nil {
 					c.t.Error(err)
 				}

@@ -86,13 +86,12 @@ func TestABadSettingIsOneErrorInAllPackages(t *testing.T) {
 // A sum with one that is longer would begin at the other end.
 func TestATimeIsAYearAtTheMost(t *testing.T) {
 	for name, set := range map[string]func(*actors.Config, time.Duration){
-		"grace":         func(c *actors.Config, d time.Duration) { c.Grace = d },
-		"merge":         func(c *actors.Config, d time.Duration) { c.Merge = d },
-		"leader-soak":   func(c *actors.Config, d time.Duration) { c.LeaderSoak = d },
-		"worker-soak":   func(c *actors.Config, d time.Duration) { c.WorkerSoak = d },
-		"stop-timeout":  func(c *actors.Config, d time.Duration) { c.StopTimeout = d },
-		"brake-time":    func(c *actors.Config, d time.Duration) { c.BrakeHold = d },
-		"item-cooldown": func(c *actors.Config, d time.Duration) { c.ItemCooldown = d },
+		"grace":        func(c *actors.Config, d time.Duration) { c.Grace = d },
+		"merge":        func(c *actors.Config, d time.Duration) { c.Merge = d },
+		"leader-soak":  func(c *actors.Config, d time.Duration) { c.LeaderSoak = d },
+		"worker-soak":  func(c *actors.Config, d time.Duration) { c.WorkerSoak = d },
+		"stop-timeout": func(c *actors.Config, d time.Duration) { c.StopTimeout = d },
+		"brake-time":   func(c *actors.Config, d time.Duration) { c.BrakeHold = d },
 	} {
 		for d, allowed := range map[time.Duration]bool{actors.MaxTime: true,
 			actors.MaxTime + 1: false, math.MaxInt64: false} {

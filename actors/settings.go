@@ -211,9 +211,6 @@ type Timing struct {
 	// MoveBudgetShare is the same as a share of the workload, above 0 and up to 1. Where both are
 	// given the smaller one holds. One item may always move. Default: 0, none.
 	MoveBudgetShare float64
-	// ItemCooldown is how long an item stays where it was placed before it may be moved for balance
-	// again. Leaders keep the times to themselves: a new leader knows none. Default: 0.
-	ItemCooldown time.Duration
 	// RestartWindow is the time within which MaxRestarts counts: 1 s to 24 h. Default: 10 minutes.
 	RestartWindow time.Duration
 	// BrakeHold is how long the leader waits for members to come back when more
@@ -399,7 +396,6 @@ func (c Config) spans(d Config) []span {
 		{"worker-soak", c.WorkerSoak, 0, MaxTime, ""},
 		{"merge", c.Merge, 0, MaxTime, ""},
 		{"stop-timeout", c.StopTimeout, 0, MaxTime, ""},
-		{"item-cooldown", c.ItemCooldown, 0, MaxTime, ""},
 		{"brake-time", c.BrakeHold, 0, MaxTime, ""},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -182,7 +183,7 @@ func TestATakeThatWasNotAnsweredPassesTheWaitForTheLeaderBeforeOn(t *testing.T) 
 		ctx, k := c.t.Context(), c.store.Keys()
 		old, _, err := c.store.CreateSession(ctx, store.SessionOptions{TTL: 30 * time.Second})
 		c.must(err)
-		c.must(c.store.Put(ctx, k.Term(), protocol.Term{Leader: "old", Session: old,
+		c.must(keys.Put(ctx, c.store, k.Term(), protocol.Term{Leader: "old", Session: old,
 			TTL: 30 * time.Second, Clear: true}.Encode(), 0))
 		c.must(c.store.DestroySession(ctx, old))
 		began := time.Now()

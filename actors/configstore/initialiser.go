@@ -23,7 +23,7 @@ type initialiser struct{ *shared }
 const recreatePause = 5 * time.Second
 
 func (a *initialiser) run(ctx context.Context) error {
-	once := a.store.Once(a.keys.Sequence("config/" + rootKey))
+	once := store.NewOnce(a.store, a.keys.Sequence("config/"+rootKey))
 	for {
 		s, err := a.data.Reader().Wait(ctx, func(s Snapshot) bool {
 			return s.loaded && (s.find(rootKey) == nil || !a.begun.Get())

@@ -23,10 +23,11 @@ func (a *pulse) run(ctx context.Context) error {
 	var sent time.Time
 	ask := func(ctx context.Context) (uint64, error) {
 		sent = time.Now()
-		return a.store.PrefixIndex(ctx, a.keys.ConfigData())
+		_, index, err := a.store.ListKeys(ctx, a.keys.ConfigData(), "/")
+		return index, err
 	}
 	pause := func(_ error, wait time.Duration) time.Duration { return min(wait, a.MaxAge/4) }
-	for index := range store.Repeat(ctx, a.store.Store, "config pulse", pause, ask) {
+	for index := range store.Repeat(ctx, a.store, "config pulse", pause, ask) {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
@@ -46,7 +47,7 @@ func (a *pulse) matches(ctx context.Context, index uint64) bool {
 	if a.data.Get().index > index {
 		// The cache may be ahead of the pulse, or a proxy has spoiled the index that came back. The
 		// second index says what the cache has to show.
-		again, err := a.store.PrefixIndex(ctx, a.keys.ConfigData())
+		_, again, err := a.store.ListKeys(ctx, a.keys.ConfigData(), "/")
 		if err != nil || a.data.Get().index > again {
 			return false
 		}

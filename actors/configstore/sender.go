@@ -24,8 +24,8 @@ func (a *sender) run(ctx context.Context) error {
 	a.seq = store.Sequence{Key: a.keys.SequenceOf("config", a.opened.Load().first.ID)}
 	a.sealed = store.Sequence{}
 	// A denied read is not the last word: the first write is denied as well, and says so.
-	_ = a.store.RetryUnlessDenied(ctx, "config sequence", func(ctx context.Context) error {
-		q, err := a.store.ReadSequence(ctx, a.seq.Key)
+	_ = store.RetryUnlessDenied(ctx, a.store, "config sequence", func(ctx context.Context) error {
+		q, err := store.ReadSequence(ctx, a.store, a.seq.Key)
 		if err == nil {
 			a.see(q)
 		}
@@ -117,7 +117,7 @@ func (a *sender) pause(ctx context.Context, j *job, d time.Duration) bool {
 // failed, may have sent. The sequence key is moved once: what they have under way is void then, and
 // the names tell what was applied. It returns false if the store stops.
 func (a *sender) recover(ctx context.Context, j *job) bool {
-	if a.sealed.Key == "" && a.store.Retry(ctx, "config sequence", a.seal) != nil {
+	if a.sealed.Key == "" && store.Retry(ctx, a.store, "config sequence", a.seal) != nil {
 		return false
 	}
 	if applied, known := a.sealed.Outcome(j.since, j.name); known && !applied {
@@ -128,7 +128,7 @@ func (a *sender) recover(ctx context.Context, j *job) bool {
 
 // seal moves the sequence key, so that Consul applies nothing of what was sent before.
 func (a *sender) seal(ctx context.Context) error {
-	q, err := a.store.ReadSequence(ctx, a.seq.Key)
+	q, err := store.ReadSequence(ctx, a.store, a.seq.Key)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (a *sender) look(ctx context.Context, j *job) ([]store.Entry, *verdict, err
 	for _, o := range j.ops {
 		ops = append(ops, store.GetOrEmpty(a.keys.ConfigKey(o.key)))
 	}
-	res, err := a.store.ReadTxn(ctx, append(ops, store.GetOrEmpty(a.seq.Key))...)
+	res, err := a.store.Txn(ctx, append(ops, store.GetOrEmpty(a.seq.Key))...)
 	switch {
 	case permanent(err):
 		return nil, doubt(j, err), nil

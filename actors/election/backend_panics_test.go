@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -131,30 +130,24 @@ func TestABackendThatPanicsEndsItsElectionAndNothingElse(t *testing.T) {
 		"Leave":   func(s *seen) { s.Resign() },
 		"a view":  func(s *seen) { s.backend.publish(View{Ops: 9, Err: quarrelsome{}}) },
 	} {
-		for how, fails := range map[string]func(*seen){
-			"panics": func(*seen) { panic("not today") },
-			"leaves": func(*seen) { runtime.Goexit() },
-		} {
-			t.Run(in+" "+how, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := nominate(t, in, fails, then)
-					if s.last.Role != Out || s.State().Get().Role != Out ||
-						in != "Leave" && !errors.Is(s.last.Err, ErrBroken) {
-						t.Errorf("it ends with %v", s.last)
-					}
-					if s.duty.Load() {
-						t.Error("its duty goes on")
-					}
-					if in != "Contact" && in != "Watch" && in != "Leave" && !s.backend.left.Load() {
-						t.Error("its record is not given up")
-					}
-					if how == "panics" && !strings.Contains(s.logs.String(),
-						"msg=election-panicked") {
-						t.Errorf("the stack is not logged: %s", &s.logs)
-					}
-				})
+		t.Run(in, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := nominate(t, in, func(*seen) { panic("not today") }, then)
+				if s.last.Role != Out || s.State().Get().Role != Out ||
+					in != "Leave" && !errors.Is(s.last.Err, ErrBroken) {
+					t.Errorf("it ends with %v", s.last)
+				}
+				if s.duty.Load() {
+					t.Error("its duty goes on")
+				}
+				if in != "Contact" && in != "Watch" && in != "Leave" && !s.backend.left.Load() {
+					t.Error("its record is not given up")
+				}
+				if !strings.Contains(s.logs.String(), "msg=election-panicked") {
+					t.Errorf("the stack is not logged: %s", &s.logs)
+				}
 			})
-		}
+		})
 	}
 }
 

@@ -28,7 +28,7 @@ type view struct {
 	weights  map[string]uint64 // of items; nil: not read, and each counts as 1
 	failed   map[string]failedView
 	assigned []keyView            // in the order of members and items
-	silent   map[string]time.Time // by instance: see [store.Store.SilentInstances]
+	silent   map[string]time.Time // by instance: see SilentInstances of [store.Store]
 	strange  []string
 }
 
@@ -61,7 +61,7 @@ func (c *Client) view(ctx context.Context, weighed bool) (*view, error) {
 		work, v.weights = list(k.Workload()), map[string]uint64{}
 	} else if err == nil {
 		var names []string
-		names, err = c.store.ListKeys(ctx, k.Workload(), "")
+		names, _, err = c.store.ListKeys(ctx, k.Workload(), "")
 		for _, name := range names {
 			work = append(work, store.Entry{Key: name})
 		}

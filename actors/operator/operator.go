@@ -81,15 +81,15 @@ func New(client *api.Client, service string) (*Client, error) {
 		return nil, err
 	}
 	k := s.Keys()
-	return &Client{store: s, keys: k, work: s.Once(k.Sequence("work")),
-		control: s.Once(k.Sequence("control")),
+	return &Client{store: s, keys: k, work: store.NewOnce(s, k.Sequence("work")),
+		control: store.NewOnce(s, k.Sequence("control")),
 		locate:  routing.Config{Service: service, Client: client, Logger: log}}, nil
 }
 
 // Reach asks Consul until it answers, fails with something that waiting does
 // not help, or ctx ends; then the error is that of the last try.
 func (c *Client) Reach(ctx context.Context) error {
-	return c.store.Retry(ctx, "leader key", func(ctx context.Context) error {
+	return store.Retry(ctx, c.store, "leader key", func(ctx context.Context) error {
 		_, _, _, err := c.store.Get(ctx, c.keys.Leader(), store.Default)
 		return err
 	})
@@ -117,7 +117,7 @@ func (c *Client) write(ctx context.Context, once *store.Once, ops ...store.Op) e
 // names lists what parse finds in the keys below a prefix, in order.
 func (c *Client) names(ctx context.Context, doing, prefix string,
 	parse func(key string) (string, bool)) ([]string, error) {
-	keys, err := c.store.ListKeys(ctx, prefix, "")
+	keys, _, err := c.store.ListKeys(ctx, prefix, "")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}

@@ -87,8 +87,7 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 	}
 	for _, m := range s.Members {
 		if n := m.FailedItems; n >= protocol.SuspectAfter {
-			add("failing-member", "work fails at %s: %s moved elsewhere, and it gets no more "+
-				"before it is started anew", m.ID, plural(n, "item"))
+			add("failing-member", "work fails at %s: %s moved elsewhere", m.ID, plural(n, "item"))
 		}
 	}
 	for _, m := range s.Members {

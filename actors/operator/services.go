@@ -28,7 +28,7 @@ func (c *Client) Unused(ctx context.Context) (bool, error) {
 // may see. A name may be that of another system, which keeps its keys there as well. Consul leaves
 // out what the token may not read, or refuses the whole: [ErrDenied].
 func (c *Client) Services(ctx context.Context) ([]string, error) {
-	dirs, err := c.store.ListKeys(ctx, servicesRoot, "/")
+	dirs, _, err := c.store.ListKeys(ctx, servicesRoot, "/")
 	if err != nil {
 		return nil, fmt.Errorf("looking for services: %w", err)
 	}

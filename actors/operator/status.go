@@ -88,7 +88,7 @@ type StatusMember struct {
 	// agent, or the reader's token may not read the service's health.
 	SilentSince time.Time `json:"silent_since,omitzero"`
 	// FailedItems is how many items failed here too often and were moved elsewhere since it was
-	// registered. With three of them it gets no more.
+	// registered.
 	FailedItems int `json:"failed_items,omitempty"`
 }
 

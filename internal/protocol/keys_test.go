@@ -7,6 +7,7 @@ import (
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 func keysOf(t testing.TB, service string) protocol.Keys {
@@ -102,7 +103,7 @@ func TestEveryCheckedIDIsTheSameKeyToReadsAndTransactions(t *testing.T) {
 			"...", "a+b", "a?b=c", "a#b", `a"b\c`, "a&b;c", "a\u00a0b", "a\u202eb"} {
 			must(t, protocol.CheckID("item id", id))
 			key := s.Keys().WorkItem(id)
-			must(t, s.Put(t.Context(), key, []byte(id), 0))
+			must(t, keys.Put(t.Context(), s, key, []byte(id), 0))
 			e, found, _, err := s.Get(t.Context(), key, store.Consistent)
 			if err != nil || !found || string(e.Value) != id || e.Key != key {
 				t.Errorf("Get of %q: %q found %v, error %v", key, e.Key, found, err)

@@ -41,10 +41,10 @@ type Outcome struct {
 }
 
 // Writer writes what belongs together under one guard, each transaction of it once at most: beside
-// the guard each carries one of the writer's sequence keys (see [Store.OpenWriter]). A Writer is
+// the guard each carries one of the writer's sequence keys (see [OpenWriter]). A Writer is
 // for one goroutine.
 type Writer struct {
-	store *Store
+	store Store
 	guard Op
 	slots []*slot
 
@@ -90,7 +90,7 @@ type slot struct {
 // in also. So nothing that an earlier writer with these keys has under way is applied any more, nor
 // is a copy of what opened this one. [ErrRefused]: the guard does not hold, or another one has
 // moved the keys meanwhile.
-func (s *Store) OpenWriter(ctx context.Context, guard Op, prefix string, inFlight int,
+func OpenWriter(ctx context.Context, s Store, guard Op, prefix string, inFlight int,
 	also ...Op) (*Writer, error) {
 	if inFlight <= 0 {
 		inFlight = DefaultInFlight
@@ -122,7 +122,7 @@ func (w *Writer) advance(ctx context.Context, slots []*slot, also ...Op) error {
 	for _, l := range slots {
 		ops = append(ops, Advance(l.key, l.index))
 	}
-	res, err := w.store.NamedTxn(ctx, "sequence", append(ops, also...)...)
+	res, err := w.store.Txn(ctx, append(ops, also...)...)
 	if err != nil {
 		return err
 	}
@@ -278,7 +278,7 @@ func (b *batch) fly(ctx context.Context, t *packed, l *slot, answers chan<- answ
 		a.panic = recover()
 		answers <- a
 	}()
-	a.res, a.err = b.store.send(ctx, "guarded txn", t.ops, bodyOf(t.ops))
+	a.res, a.err = b.store.Txn(ctx, t.ops...)
 }
 
 // stops reports whether nothing more of a batch may be sent after err.

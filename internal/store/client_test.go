@@ -14,6 +14,7 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -60,12 +61,12 @@ func TestAConnectionThatConsulRefusesIsCalledByItsName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := store.New(store.Config{Client: client})
+		s, err := store.Open(store.Config{Client: client})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _, _, err = s.Get(t.Context(), "work/a", store.Consistent)
-		put := s.Put(t.Context(), "work/a", nil, 0)
+		put := keys.Put(t.Context(), s, "work/a", nil, 0)
 		_, txn := s.Txn(t.Context(), store.Set("work/a", nil, 0))
 		for what, err := range map[string]error{"get": err, "put": put, "txn": txn} {
 			if !errors.Is(err, store.ErrTooManyConns) || !errors.Is(err, store.ErrUnreachable) ||

@@ -17,8 +17,8 @@ func missingNode(err error) bool {
 // nodeElsewhere is a node for sessions in the datacenter that the client asks for, where that is
 // not the agent's own: one of its servers. Empty: it is the agent's own, or has no server that
 // passes.
-func (s *Store) nodeElsewhere(ctx context.Context) (node string, err error) {
-	c := call{op: "a node for sessions in the datacenter", timeout: s.callTimeout,
+func (s *consul) nodeElsewhere(ctx context.Context) (node string, err error) {
+	c := call{op: "find node", timeout: s.callTimeout,
 		need: "service:read on consul, node:read there, and agent:read on the agent"}
 	err = s.do(ctx, c, func(ctx context.Context) error {
 		options := (&api.QueryOptions{}).WithContext(ctx)

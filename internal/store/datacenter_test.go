@@ -56,7 +56,7 @@ func TestASessionInAnotherDatacenterIsOnAServersNodeThere(t *testing.T) {
 			client, err := api.NewClient(&api.Config{Address: "consul.test", Datacenter: "dc2",
 				HttpClient: &http.Client{Transport: way}})
 			must(t, err)
-			s, err := store.New(store.Config{Client: client})
+			s, err := store.Open(store.Config{Client: client})
 			must(t, err)
 			i := store.Instance{ID: "demo-n1", Service: "demo", CheckTTL: 6 * time.Second}
 			must(t, s.RegisterInstance(t.Context(), i))

@@ -6,19 +6,19 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 // byPrefix are the errors of all reads of a prefix.
-func byPrefix(t *testing.T, s *store.Store, prefix string) []error {
+func byPrefix(t *testing.T, s store.Store, prefix string) []error {
 	_, _, list := s.List(t.Context(), prefix, store.Default)
-	_, keys := s.ListKeys(t.Context(), prefix, "")
-	_, index := s.PrefixIndex(t.Context(), prefix)
-	_, watch := s.WatchPrefix(prefix).Next(t.Context())
-	return []error{list, keys, index, watch}
+	_, _, names := s.ListKeys(t.Context(), prefix, "")
+	_, watch := store.WatchPrefix(s, prefix).Next(t.Context())
+	return []error{list, names, watch}
 }
 
 func TestAPrefixThatDoesNotEndInASlashIsRefused(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s store.Store) {
 		_, err := s.Txn(t.Context(), store.DeleteTree("assignments/m1"))
 		for _, err := range append(byPrefix(t, s, "assignments/m1"), err) {
 			wantKind(t, err, store.ErrInvalid, false)
@@ -28,7 +28,7 @@ func TestAPrefixThatDoesNotEndInASlashIsRefused(t *testing.T) {
 }
 
 func TestAKeyThatFitsIntoNoRequestIsRefusedAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s store.Store) {
 		_, _, _, err := s.Get(t.Context(), strings.Repeat("%", 400<<10), store.Consistent)
 		wantKind(t, err, store.ErrInvalid, false)
 		wantText(t, err, "409600 bytes")
@@ -41,8 +41,8 @@ var unprintable = map[string]string{"a\u00a0b": "U+00A0", "a\u00adb": "U+00AD",
 
 // Consul takes them in transactions, so there are such keys.
 func TestASingleKeyThatDoesNotPrintIsReadAndDeleted(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		ctx, kv := t.Context(), s.KV(counter)
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
+		ctx, kv := t.Context(), store.NewKV(s, counter)
 		for key := range unprintable {
 			if _, _, err := consul.Client().KV().Get(key, nil); err == nil {
 				t.Errorf("%q: Consul answers, and not with 400", key)
@@ -52,7 +52,7 @@ func TestASingleKeyThatDoesNotPrintIsReadAndDeleted(t *testing.T) {
 			if err != nil || found || index != 1 {
 				t.Errorf("%q before it is written: found %v, index %d, %v", key, found, index, err)
 			}
-			must(t, s.Put(ctx, key, []byte("v"), 7))
+			must(t, keys.Put(ctx, s, key, []byte("v"), 7))
 			e, found, index, err := s.Get(ctx, key, store.Consistent)
 			if err != nil || !found || e.Key != key || string(e.Value) != "v" || e.Flags != 7 ||
 				index != e.ModifyIndex {
@@ -70,11 +70,9 @@ func TestASingleKeyThatDoesNotPrintIsReadAndDeleted(t *testing.T) {
 }
 
 func TestWhatHasToPrintIsRefusedWithItsCharacter(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s store.Store) {
 		for name, says := range unprintable {
-			_, err := s.Watch(name).Next(t.Context())
-			for _, err := range append(byPrefix(t, s, name+"/"), err,
-				store.CheckPrints("name", name)) {
+			for _, err := range append(byPrefix(t, s, name+"/"), store.CheckPrints("name", name)) {
 				wantKind(t, err, store.ErrInvalid, false)
 				wantText(t, err, says, "another character")
 			}

@@ -272,23 +272,13 @@ func (r Result) Entry(key string) (Entry, bool) {
 
 // Txn applies ops in one transaction, in one try. More than [MaxOps]
 // operations or a body of more than [MaxBodyBytes] is [ErrInvalid] before
-// anything is sent. Operations without a write among them go the read path,
-// with consistent reads.
-func (s *Store) Txn(ctx context.Context, ops ...Op) (Result, error) {
-	return s.NamedTxn(ctx, "txn", ops...)
-}
-
-// ReadTxn reads and checks at one point in the log, consistently: a moment of
-// many keys, for at most [MaxOps] of them. A write among ops is [ErrInvalid].
-func (s *Store) ReadTxn(ctx context.Context, ops ...Op) (Result, error) {
-	if i := slices.IndexFunc(ops, Op.writes); i >= 0 {
-		return Result{}, Invalid("read txn", "operation %d writes (%v); use Txn", i, ops[i])
+// anything is sent. Operations without a write among them go the read path, with consistent reads:
+// a moment of many keys.
+func (s *consul) Txn(ctx context.Context, ops ...Op) (Result, error) {
+	what := "read txn"
+	if slices.ContainsFunc(ops, Op.writes) {
+		what = "txn"
 	}
-	return s.NamedTxn(ctx, "read txn", ops...)
-}
-
-// NamedTxn is Txn, with what in the place of "txn" in errors.
-func (s *Store) NamedTxn(ctx context.Context, what string, ops ...Op) (Result, error) {
 	if len(ops) == 0 {
 		return Result{}, Invalid(what, "there is no operation in it")
 	}
@@ -310,7 +300,7 @@ func (s *Store) NamedTxn(ctx context.Context, what string, ops ...Op) (Result, e
 }
 
 // send sends checked operations, whose encoding is body.
-func (s *Store) send(ctx context.Context, what string, ops []Op, body []byte) (Result, error) {
+func (s *consul) send(ctx context.Context, what string, ops []Op, body []byte) (Result, error) {
 	c := call{op: what, timeout: s.callTimeout + atThinnest(len(body)), need: needOf(ops)}
 	if c.key = ops[0].Key(); len(ops) > 1 {
 		c.key += fmt.Sprintf(" (and %d more)", len(ops)-1)
@@ -351,7 +341,7 @@ func needOf(ops []Op) string {
 // client's own call reports a failure without its status, and drops whether the
 // body was a transaction's at all. Reads have to go by the client's call: only
 // it can ask for consistency.
-func (s *Store) exchange(ctx context.Context, c call, ops []Op, body []byte) (txnReply, error) {
+func (s *consul) exchange(ctx context.Context, c call, ops []Op, body []byte) (txnReply, error) {
 	var reply txnReply
 	if slices.ContainsFunc(ops, Op.writes) {
 		_, err := s.client.Raw().Write("/v1/txn", json.RawMessage(body), &reply,

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +22,7 @@ import (
 //
 // The subject is a participant, over a connection of its own. Its verbs:
 //
-//	joins [priority=N] [preempts] [slow=DURATION] [by-hand] [address=ADDRESS], follows
+//	joins [-priority=N] [-preempt] [-slow=DURATION] [-by-hand] [-address=ADDRESS], follows
 //	resigns, drained, hands-over-to NAME, ends-it, deletes-it: its calls; they say their error
 //	cut, mended, closes, session-ended: what becomes of its connection
 //	ROLE [LEADER]: waits for a message with that role, behind the one that it waited for last, and
@@ -35,44 +33,33 @@ import (
 //	candidates: says their names
 //
 // Besides: "store stops", "store starts", "store restored" (if the store can), "wait DURATION",
-// "lead A B" (one of them does), "agree A B" (all say who does), "clock", and "clock below
-// DURATION [in virtual time]" since the clock before.
+// "agree A B" (that are not out say who leads), "clock", and "clock below DURATION [in virtual
+// time]" since the clock before.
 //
 //go:embed scenarios.txt
 var scripts string
 
 var update = flag.Bool("update", false, "write what the scripts of the elections say anew")
 
-// updating guards the file of the scripts.
-var updating sync.Mutex
-
 // playScripts plays each script, and with -update writes what it says into the file.
 func playScripts(t *testing.T, with func(t *testing.T, play func(*testing.T, Store))) {
+	all := scripts
 	for _, script := range strings.Split(strings.TrimSpace(scripts), "\n\n")[1:] {
 		title, _, _ := strings.Cut(script, "\n")
 		t.Run(strings.TrimPrefix(title, "== "), func(t *testing.T) {
 			with(t, func(t *testing.T, store Store) {
 				sc := newScenario(t, store)
 				defer sc.finish()
-				if said := sc.playScript(script); *update {
-					rewrite(t, script, said)
+				if says := sc.playScript(script); *update {
+					all = strings.Replace(all, script, says, 1)
 				}
 			})
 		})
 	}
-}
-
-func rewrite(t *testing.T, script, said string) {
-	updating.Lock()
-	defer updating.Unlock()
-	const file = "../electiontest/scenarios.txt"
-	text, err := os.ReadFile(file)
-	if err == nil {
-		text = []byte(strings.Replace(string(text), script, said, 1))
-		err = os.WriteFile(file, text, 0o600)
-	}
-	if err != nil {
-		t.Error(err)
+	if *update {
+		if err := os.WriteFile("../electiontest/scenarios.txt", []byte(all), 0o600); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -118,29 +105,18 @@ func (sc *scenario) do(words []string) string {
 			(len(args) == 2 || sc.store.Virtual()) {
 			sc.t.Errorf("it took %v, want %v", took, args[1:])
 		}
-	case "lead":
-		sc.await("one of them leads", args, func(all []election.Status) bool {
-			return slices.ContainsFunc(all, leads)
-		})
 	case "agree":
-		sc.await("one of them leads, and all know it", args, func(all []election.Status) bool {
-			i := slices.IndexFunc(all, leads)
-			return i >= 0 && !slices.ContainsFunc(all, func(s election.Status) bool {
-				return s.Leader.Name != args[i]
-			})
-		})
+		sc.agree(args)
 	default:
 		p := sc.cast[subject]
 		if p == nil {
-			p = sc.newParticipant(subject, sc.options(args[1:])...)
+			p = sc.newParticipant(subject, sc.joining(args[1:]))
 			sc.cast[subject] = p
 		}
 		return p.do(args[0], args[1:])
 	}
 	return ""
 }
-
-func leads(s election.Status) bool { return s.Role == election.Leading }
 
 func (sc *scenario) duration(word string) time.Duration {
 	d, err := time.ParseDuration(word)
@@ -150,46 +126,41 @@ func (sc *scenario) duration(word string) time.Duration {
 	return d
 }
 
-// await waits until the participants say something together.
-func (sc *scenario) await(what string, names []string, ok func([]election.Status) bool) {
+// agree waits until one of the participants leads, and all that are not out know it.
+func (sc *scenario) agree(names []string) {
 	sc.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		var all []election.Status
+		says := map[string]bool{}
 		for _, name := range names {
-			all = append(all, sc.cast[name].e.State().Get())
+			if s := sc.cast[name].e.State().Get(); s.Role != election.Out {
+				says[s.Leader.Name] = true
+			}
 		}
-		if ok(all) {
+		if len(says) == 1 && !says[""] {
 			return
 		}
 		if time.Now().After(deadline) {
-			sc.t.Fatalf("not within %v: %s: %v", patience, what, all)
+			sc.t.Fatalf("not within %v: %v know who leads: %v", patience, names, says)
 		}
 	}
 }
 
-// options are those of a participant that joins.
-func (sc *scenario) options(words []string) (all []option) {
-	for _, word := range words {
-		name, value, _ := strings.Cut(word, "=")
-		switch name {
-		case "priority":
-			n, err := strconv.Atoi(value)
-			if err != nil {
-				sc.t.Fatal(err)
-			}
-			all = append(all, func(p *participant) { p.cfg.Priority = n })
-		case "preempts":
-			all = append(all, func(p *participant) { p.cfg.Preempt = true })
-		case "slow":
-			d := sc.duration(value)
-			all = append(all, func(p *participant) { p.stopTakes = d })
-		case "by-hand":
-			all = append(all, func(p *participant) { p.cfg.Lead = nil })
-		case "address":
-			all = append(all, func(p *participant) { p.cfg.Address = value })
+// joining reads what a participant joins with.
+func (sc *scenario) joining(words []string) option {
+	return func(p *participant) {
+		f := flag.NewFlagSet("joins", flag.ContinueOnError)
+		f.IntVar(&p.cfg.Priority, "priority", 0, "")
+		f.BoolVar(&p.cfg.Preempt, "preempt", false, "")
+		f.StringVar(&p.cfg.Address, "address", "", "")
+		f.DurationVar(&p.stopTakes, "slow", 0, "")
+		byHand := f.Bool("by-hand", false, "")
+		if err := f.Parse(words); err != nil {
+			sc.t.Fatal(err)
+		}
+		if *byHand {
+			p.cfg.Lead = nil
 		}
 	}
-	return all
 }
 
 func (p *participant) do(verb string, args []string) string {

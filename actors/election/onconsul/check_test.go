@@ -46,7 +46,8 @@ func (s *embedded) bound(c *onconsul.Conn) int {
 func leads(s election.Status) bool { return s.Role == election.Leading }
 
 // The bound holds at several settings, at whatever moment between two renewals and reports a leader
-// is lost, and the next one leads only when the lost one's duty is over.
+// is lost, and also if those next in line are lost with it. The next one leads only when the lost
+// one's duty is over.
 func TestALostLeaderIsSucceededWithinTheBound(t *testing.T) {
 	for name, cfg := range map[string]onconsul.Config{
 		"defaults":                            {},
@@ -77,6 +78,13 @@ func TestALostLeaderIsSucceededWithinTheBound(t *testing.T) {
 				if _, err := a.State().Wait(t.Context(), leads); err != nil {
 					t.Fatal(err)
 				}
+				var others []*election.Election
+				for range 5 * (n % 2) {
+					conn := s.with(cfg, way)
+					defer conn.Close()
+					others = append(others, nominated(t, conn, election.Config{
+						Election: contested, Name: "other", Lead: untilTold, Logger: s.log}))
+				}
 				b := nominated(t, two, election.Config{Election: contested, Name: "b",
 					Lead: untilTold, Logger: s.log})
 				time.Sleep(time.Minute + time.Duration(n)*370*time.Millisecond)
@@ -93,7 +101,9 @@ func TestALostLeaderIsSucceededWithinTheBound(t *testing.T) {
 					t.Logf("%s: %v, the bound is %v", name, took, bound)
 				}
 				way.mend()
-				<-a.Done()
+				for _, e := range append(others, a) {
+					<-e.Done()
+				}
 				b.Resign()
 				<-b.Done()
 			})

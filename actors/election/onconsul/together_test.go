@@ -3,58 +3,11 @@ package onconsul_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
 )
-
-// Whoever is lost together with the leader is no candidate any more when its lock-delay is over.
-func TestALeaderThatIsLostWithTheNextOnesInLineIsSucceededWithinTheBound(t *testing.T) {
-	for name, cfg := range map[string]onconsul.Config{
-		"defaults":      {},
-		"a short lease": {Lease: 3 * time.Second, CheckTTL: time.Second},
-		"no check":      {CheckTTL: onconsul.NoCheck},
-	} {
-		for n := range 4 {
-			synctest.Test(t, func(t *testing.T) {
-				s := newEmbedded(t)
-				defer s.consul.Close()
-				way := &wire{next: s.consul.RoundTripper(), server: s}
-				var lost []*election.Election
-				for i := range 6 {
-					conn := s.with(cfg, way)
-					defer conn.Close()
-					e := nominated(t, conn, election.Config{Election: contested,
-						Name: string(rune('a' + i)), Lead: untilTold, Logger: s.log})
-					lost = append(lost, e)
-					time.Sleep(time.Second + time.Duration(i*130)*time.Millisecond)
-				}
-				conn := s.with(cfg, s.consul.RoundTripper())
-				defer conn.Close()
-				left := nominated(t, conn, election.Config{Election: contested, Name: "left",
-					Lead: untilTold, Logger: s.log})
-				time.Sleep(time.Minute + time.Duration(n)*370*time.Millisecond)
-				way.sever()
-				at := time.Now()
-				if _, err := left.State().Wait(t.Context(), leads); err != nil {
-					t.Fatal(err)
-				}
-				if bound, _ := cfg.TakeOver(); time.Since(at) > bound {
-					t.Errorf("%s: the one that is left leads after %v, within %v", name,
-						time.Since(at), bound)
-				}
-				way.mend()
-				for _, e := range lost {
-					<-e.Done()
-				}
-				left.Resign()
-				<-left.Done()
-			})
-		}
-	}
-}
 
 // The others hold back for the candidate of a hand-over, and no longer than it is one.
 func TestNobodyHoldsBackForACandidateThatIsNoneAnyMore(t *testing.T) {

@@ -56,10 +56,10 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	}
 	w := &wire{}
 	ours := connect(config(w, "coordd:secret"))
-	a, _ := nominate(t, ours, "a")
-	wait(t, a, election.Leading)
-	b, _ := nominate(t, ours, "b")
-	wait(t, b, election.Following)
+	a := nominate(t, ours, "a")
+	becomes(t, a, election.Leading)
+	b := nominate(t, ours, "b")
+	becomes(t, b, election.Following)
 
 	for _, path := range []string{"/theirs", "/theirs/elections", "/theirs/elections/demo",
 		"/theirs/elections/demo/leader"} {
@@ -70,7 +70,7 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	}
 	for _, digest := range []string{"", "coordd:wrong"} {
 		theirs := connect(config(&wire{}, digest))
-		e, _ := nominate(t, theirs, "stranger")
+		e := nominate(t, theirs, "stranger")
 		if _, err := e.Candidates(t.Context()); !errors.Is(err, zk.ErrNoAuth) {
 			t.Errorf("with the digest %q the candidates are read: %v", digest, err)
 		}
@@ -91,7 +91,7 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	w.Mend() // breaks the connection; the next one is introduced anew
 	a.Resign()
-	wait(t, b, election.Leading)
+	becomes(t, b, election.Leading)
 	session := ours.Contact().Get().Session
 	if led, err := onzk.Depart(t.Context(), config(&wire{}, ""), "demo", session); !errors.Is(err,
 		zk.ErrNoAuth) {
@@ -129,8 +129,8 @@ func TestALeaderLeadsOnWhereTheRootNodeMayNotBeRead(t *testing.T) {
 	must(t, err)
 	_, err = admin.SetACL("/", zk.DigestACL(zk.PermAll, "admin", "secret"), -1)
 	must(t, err)
-	e, _ := nominate(t, s.connect(t, &wire{}), "a")
-	wait(t, e, election.Leading)
+	e := nominate(t, s.connect(t, &wire{}), "a")
+	becomes(t, e, election.Leading)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*sessionTimeout)
 	defer cancel()
 	if now, err := e.State().Wait(ctx, func(s election.Status) bool {
@@ -138,25 +138,4 @@ func TestALeaderLeadsOnWhereTheRootNodeMayNotBeRead(t *testing.T) {
 	}); err == nil {
 		t.Errorf("it led, and is told %v", now)
 	}
-}
-
-// An administrator keeps / and /apps to himself, and gives a team the node /apps/team.
-func TestElectionsAreHeldBelowTheOnlyNodeThatOnesCredentialsMayWrite(t *testing.T) {
-	s := begin(t, sessionTimeout)
-	admin := s.connect(t, &wire{}).ZK()
-	must(t, admin.AddAuth("digest", []byte("admin:secret")))
-	theirs := append(zk.DigestACL(zk.PermAll, "admin", "secret"), zk.WorldACL(zk.PermRead)...)
-	_, err := admin.Create("/apps", nil, 0, theirs)
-	must(t, err)
-	_, err = admin.Create("/apps/team", nil, 0, zk.DigestACL(zk.PermAll, "team", "secret"))
-	must(t, err)
-	_, err = admin.SetACL("/", theirs, -1)
-	must(t, err)
-	cfg := s.config(&wire{})
-	cfg.Root, cfg.Digest = "/apps/team/of/elections", "team:secret"
-	c, err := onzk.Connect(cfg)
-	must(t, err)
-	t.Cleanup(c.Close)
-	e, _ := nominate(t, c, "a")
-	wait(t, e, election.Leading)
 }

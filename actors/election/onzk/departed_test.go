@@ -1,77 +1,68 @@
 package onzk_test
 
 import (
-	"slices"
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
 
-// A dead leader's guard departs for it, and the next candidate leads at once: whatever a stranger
-// has written over the leader's record, and wherever the session has another place. Nobody else's
-// place is given up.
+// The guard of a dead process departs for it, and the next candidate leads at once: all places of the
+// session are given up, and nobody else's.
 func TestADepartureGivesUpAllPlacesOfTheSessionAndNoOthers(t *testing.T) {
-	const nonsense = "?"
 	for what, c := range map[string]struct {
-		record string // what a stranger writes over the leader's, ID for b's id; empty: nothing
-		second bool   // the dead process has a second candidate
+		waited bool // the dead one did not lead
+		dead   int  // its candidates
 	}{
-		"a record that cannot be read":     {record: nonsense},
-		"a record that names another":      {record: `{"id":"ID","name":"b"}`},
-		"a second candidate":               {second: true},
-		"that, and a record of a stranger": {record: nonsense, second: true},
+		"a leader":                         {dead: 1},
+		"a leader and another candidate":   {dead: 2},
+		"a candidate that did not lead":    {waited: true, dead: 1},
+		"two candidates that did not lead": {waited: true, dead: 2},
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *embedded) {
-				way := s.zoo.Way(devzookeeper.Weather{})
-				dead := s.connect(onzk.Config{Dial: way.Dial})
-				died := []*election.Election{s.nominate(dead, "a")}
-				becomes(t, died[0], election.Leading)
-				if c.second {
-					died = append(died, s.nominate(dead, "a2"))
-					becomes(t, died[1], election.Following)
-				}
 				living := s.connect(onzk.Config{Dial: s.zoo.Way(devzookeeper.Weather{}).Dial})
 				defer living.Close()
-				next := s.nominate(living, "b")
+				var first *election.Election
+				if c.waited {
+					first = s.nominate(living, "first")
+					becomes(t, first, election.Leading)
+				}
+				way := s.zoo.Way(devzookeeper.Weather{})
+				dead := s.connect(onzk.Config{Dial: way.Dial})
+				var died []*election.Election
+				for i := range c.dead {
+					died = append(died, s.nominate(dead, fmt.Sprint("dead", i)))
+					time.Sleep(time.Second)
+				}
+				next := s.nominate(living, "next")
 				becomes(t, next, election.Following)
-				if c.record != "" {
-					record := strings.ReplaceAll(c.record, "ID", next.State().Get().Self.ID)
-					_, err := living.ZK().Set(onzk.DefaultRoot+"/demo/leader", []byte(record), -1)
-					must(t, err)
-				}
-				queue := func() []string {
-					nodes, _, err := living.ZK().Children(onzk.DefaultRoot + "/demo")
-					must(t, err)
-					return onzk.Queue(nodes)
-				}
-				before := queue()
-				session := dead.Contact().Get().Session
 				way.Sever()
 				cfg := onzk.Config{Servers: addresses, Logger: s.log,
 					Dial: s.zoo.Way(devzookeeper.Weather{}).Dial}
-				if led, err := onzk.Depart(t.Context(), cfg, "demo", session); !led || err != nil {
+				led, err := onzk.Depart(t.Context(), cfg, "demo", dead.Contact().Get().Session)
+				if led == c.waited || err != nil {
 					t.Errorf("the departure: %v, %v", led, err)
 				}
 				begin := time.Now()
+				if c.waited {
+					electiontest.Resign(first)
+				}
 				becomes(t, next, election.Leading)
 				if took := time.Since(begin); took > time.Second {
 					t.Errorf("the next one leads after %v", took)
 				}
-				if now, want := queue(), before[len(died):]; !slices.Equal(now, want) {
-					t.Errorf("the queue is %v, not %v", now, want)
+				if left, err := next.Candidates(t.Context()); err != nil || len(left) != 1 {
+					t.Errorf("the candidates are %v (%v)", left, err)
 				}
-				next.Resign()
-				<-next.Done()
+				electiontest.Resign(next)
 				way.Mend(true)
 				dead.Close()
-				for _, e := range died {
-					<-e.Done()
-				}
+				electiontest.Resign(died...)
 			})
 		})
 	}

@@ -28,10 +28,10 @@ func TestALeaderRidesThroughTheLossOfEachServer(t *testing.T) {
 		return c
 	}
 	conn := connect()
-	leader, _ := nominate(t, conn, "n1")
-	token := wait(t, leader, election.Leading).Token
-	next, _ := nominate(t, connect(), "n2")
-	wait(t, next, election.Following)
+	leader := nominate(t, conn, "n1")
+	token := becomes(t, leader, election.Leading).Token
+	next := nominate(t, connect(), "n2")
+	becomes(t, next, election.Following)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	before := conn.Contact().Get()
@@ -45,7 +45,7 @@ func TestALeaderRidesThroughTheLossOfEachServer(t *testing.T) {
 		t.Fatalf("the leader was told %v; its contact was %+v, is %+v", s, before, now)
 	}
 	leader.Resign()
-	if s := wait(t, next, election.Leading); s.Token <= token {
+	if s := becomes(t, next, election.Leading); s.Token <= token {
 		t.Errorf("the next one has token %d, not above %d", s.Token, token)
 	}
 }

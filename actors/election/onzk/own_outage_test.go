@@ -2,6 +2,7 @@ package onzk_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -45,6 +46,26 @@ func TestWhatACallersOwnConnectionHoldsGoesWhenZooKeeperIsBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A connection of the caller's has to be made with the dialer, and its end ends the candidacy.
+func TestACallersOwnConnectionThatIsClosedEndsItsCandidates(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded) {
+		client, events, d := s.callersClient()
+		own, err := onzk.New(client, events, d, onzk.Config{Logger: s.log})
+		must(t, err)
+		defer own.Close()
+		a := s.nominate(own, "a")
+		becomes(t, a, election.Leading)
+		if _, err := onzk.New(client, nil, new(onzk.Dialer), onzk.Config{}); !errors.Is(err,
+			election.ErrInvalid) {
+			t.Errorf("a connection that was not made with the dialer: %v", err)
+		}
+		ends(client)
+		if err := becomes(t, a, election.Out).Err; !errors.Is(err, election.ErrClosed) {
+			t.Errorf("the caller has closed the connection, and it was told %v", err)
+		}
+	})
 }
 
 // A candidate that did not lead leaves as well: none behind it would ever.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/electiontest"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/test/realzookeeper"
@@ -104,16 +105,6 @@ func (s *store) connect(t *testing.T, w *wire) *onzk.Conn {
 	return c
 }
 
-// soon waits until a request is held; why says what it means that there is none.
-func soon(t *testing.T, held <-chan struct{}, why string) {
-	t.Helper()
-	select {
-	case <-held:
-	case <-time.After(time.Minute):
-		t.Fatal(why)
-	}
-}
-
 func (s *store) config(w *wire) onzk.Config {
 	return onzk.Config{
 		Servers: []string{s.server.Addr()}, SessionTimeout: s.timeout, Root: s.root, Dial: w.Dial,
@@ -171,3 +162,17 @@ func (l *link) End() {
 		l.store.t.Errorf("end the session: %v", err)
 	}
 }
+
+func nominate(t *testing.T, c election.Connection, name string) *election.Election {
+	t.Helper()
+	e, err := election.New(c, election.Config{Election: "demo", Name: name,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	must(t, err)
+	_, err = e.Nominate(t.Context())
+	must(t, err)
+	// before the connection is closed: what nobody says stopped lasts for a lease
+	t.Cleanup(e.Resign)
+	return e
+}
+
+func rootOf(t *testing.T) string { return "/" + strings.ReplaceAll(t.Name(), "/", "-") }

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -18,10 +17,6 @@ import (
 type wire struct {
 	mu    sync.Mutex
 	cut   chan struct{} // not nil: cut; closed when it is mended
-	lose  func(request []byte) bool
-	hold  func(request []byte) bool
-	held  chan struct{} // closed when a request is held back
-	free  chan struct{} // closed when it may go on
 	conns map[*piece]bool
 }
 
@@ -61,58 +56,6 @@ func (w *wire) Cut() {
 	w.cut = make(chan struct{})
 }
 
-// Lose has the first request that match accepts arrive, and the connection break before its answer
-// does.
-func (w *wire) Lose(match func(request []byte) bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lose = match
-}
-
-// loses tells whether the answer to the request is to be lost, and takes the order back.
-func (w *wire) loses(request []byte) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.lose == nil || !w.lose(request) {
-		return false
-	}
-	w.lose = nil
-	return true
-}
-
-// Lost tells whether there was such a request.
-func (w *wire) Lost() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lose == nil
-}
-
-// Hold keeps the first request that match accepts, and all after it, from being sent until Free.
-// The channel is closed when there is one.
-func (w *wire) Hold(match func(request []byte) bool) <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.hold, w.held, w.free = match, make(chan struct{}), make(chan struct{})
-	return w.held
-}
-
-// Free lets them go.
-func (w *wire) Free() { close(w.free) }
-
-// await holds a request back if it is to be.
-func (w *wire) await(request []byte) {
-	w.mu.Lock()
-	free := w.free
-	if w.hold == nil || !w.hold(request) {
-		w.mu.Unlock()
-		return
-	}
-	w.hold = nil
-	close(w.held)
-	w.mu.Unlock()
-	<-free
-}
-
 // Mend ends the cut; what was connected before has lost something and breaks.
 func (w *wire) Mend() {
 	w.mu.Lock()
@@ -133,7 +76,6 @@ type piece struct {
 	wire   *wire
 	once   sync.Once
 	closed chan struct{}
-	deaf   atomic.Bool // nothing is heard any more
 
 	mu       sync.Mutex
 	deadline time.Time
@@ -143,23 +85,12 @@ func (p *piece) Write(b []byte) (int, error) {
 	if p.wire.state() != nil {
 		return len(b), nil
 	}
-	p.wire.await(b)
-	if p.wire.loses(b) {
-		p.deaf.Store(true)
-		time.AfterFunc(100*time.Millisecond, func() { p.Conn.Close() })
-	}
 	return p.Conn.Write(b)
 }
 
 func (p *piece) Read(b []byte) (int, error) {
 	for {
 		n, err := p.Conn.Read(b)
-		if p.deaf.Load() {
-			if err == nil {
-				continue
-			}
-			return 0, io.EOF
-		}
 		cut := p.wire.state()
 		if cut == nil {
 			return n, err

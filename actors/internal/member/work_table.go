@@ -110,6 +110,24 @@ type decision struct {
 	next    time.Time
 }
 
+// givenUp tells whether an item's work is stopped to be released: this member goes, or the leader
+// calls the item back.
+func (s snapshot) givenUp(a messages.Assignment) bool {
+	return s.stop && !s.keep || s.current() && a.Releasing
+}
+
+// goesOn tells whether running work may go on. A view from before the registration ends nothing.
+func (s snapshot) goesOn(j *job, a messages.Assignment, assigned bool) bool {
+	switch {
+	case s.stop, !s.lease, !s.registered(), j.session != s.session.ID:
+		return false
+	case !s.current():
+		return true
+	}
+	// with a later order to restart it is started once more when it has ended
+	return assigned && a.CreateIndex <= j.token && !a.Releasing && a.Restart <= j.restart
+}
+
 // decide goes through the protocol's rules for a member. It drops jobs that are
 // over and marks those to be stopped as final where they are to be given up.
 func (t *workTable) decide(s snapshot) decision {
@@ -123,120 +141,116 @@ func (t *workTable) decide(s snapshot) decision {
 	for id, j := range t.items {
 		a, assigned := s.view.Items.Get(id)
 		if j.phase == messages.Stopped {
-			switch {
-			case s.registered() && j.session != s.session.ID:
-				// it belonged to an earlier registration: what is to be done with it is decided
-				// anew
-				delete(t.items, id)
-			case !s.current():
-			case !assigned:
-				// A stranger deleted it, or Consul was restored from before it was
-				// written: the leader, which does not watch the keys, takes the item for owned.
-				t.vanished = true
-				delete(t.items, id)
-			case a.Releasing || j.final:
-				t.giveUp(&d, s, id, a)
-			default: // stopped because the lease had ended, or to be restarted: it may resume
-				delete(t.items, id)
-			}
+			t.ended(&d, s, id, a, assigned)
 			continue
 		}
-		if j.phase == messages.Stopping {
-			j.final = j.final || s.stop && !s.keep || (s.current() && assigned && a.Releasing)
+		if j.final = j.final || s.givenUp(a); j.phase == messages.Stopping {
 			continue
 		}
-		switch {
-		case s.stop:
-			j.final = !s.keep || s.current() && assigned && a.Releasing
-		case !s.lease || !s.registered() || j.session != s.session.ID:
-		case !s.current():
-			continue
-		case !assigned || a.CreateIndex > j.token:
-		case a.Releasing:
-			j.final = true
-		case a.Restart > j.restart: // it is started once more when it has ended
-		default:
-			if j.changes.behind(a.Changed) && !t.skips(&d, id) {
-				d.changed = append(d.changed, id)
-			}
-			continue
+		if !s.goesOn(j, a, assigned) {
+			d.stop = append(d.stop, id)
+		} else if s.current() && j.changes.behind(a.Changed) && !t.skips(&d, id) {
+			d.changed = append(d.changed, id)
 		}
-		d.stop = append(d.stop, id)
 	}
-	t.open(&d, s)
+	if s.current() {
+		t.forget(s)
+		t.open(&d, s)
+	}
 	return d
 }
 
-// open looks at the keys that nobody works on.
-func (t *workTable) open(d *decision, s snapshot) {
-	if !s.current() {
-		return
+// ended decides about a job whose work has ended: what stays in the table is released.
+func (t *workTable) ended(d *decision, s snapshot, id string, a messages.Assignment,
+	assigned bool) {
+	j := t.items[id]
+	switch {
+	case s.registered() && j.session != s.session.ID:
+		// it belonged to an earlier registration: what is to be done with it is decided anew
+		delete(t.items, id)
+	case !s.current():
+	case !assigned:
+		// Somebody deleted it, or Consul was restored from before it was written: the leader,
+		// which does not watch the keys, takes the item for owned.
+		t.vanished = true
+		delete(t.items, id)
+	case a.Releasing || j.final:
+		t.giveUp(d, s, id, a)
+	default: // stopped because the lease had ended, or to be restarted: it may resume
+		delete(t.items, id)
 	}
+}
+
+// forget drops the releases whose keys have been gone for long.
+func (t *workTable) forget(s snapshot) {
 	for id, r := range t.released {
-		forget := !r.at.IsZero() && s.now.Sub(r.at) > releasedFor
-		if r.index == 0 && !r.at.IsZero() && !forget || s.view.Items.Has(id) {
-			continue
+		answered := !r.at.IsZero()
+		switch {
+		case answered && s.now.Sub(r.at) > releasedFor:
+			if !s.view.Items.Has(id) {
+				delete(t.released, id)
+			}
+		case r.index == 0 && answered || s.view.Items.Has(id):
+		default:
+			// Seen to be gone. A key that is there again after that, as it was, is one that a
+			// Consul restored from a snapshot brought back: it is released again.
+			if r.index = 0; !answered {
+				r.at = s.now
+			}
+			t.released[id] = r
 		}
-		if forget {
-			delete(t.released, id)
-			continue
-		}
-		// Seen to be gone. A key that is there again after that, as it was, is one that a
-		// Consul restored from a snapshot brought back: it is released again.
-		r.index = 0
-		if r.at.IsZero() {
-			r.at = s.now
-		}
-		t.released[id] = r
 	}
+}
+
+// keyStep is what is to be done about a key whose item nobody works on.
+type keyStep uint8
+
+const (
+	leaveKey   keyStep = iota // nothing, for now
+	releaseKey                // the item is given up
+	startKey                  // its work is started, after the soak
+	reportKey                 // the leader is to look at it
+)
+
+// step decides about a key whose item nobody works on. Until is when time alone changes that.
+func (t *workTable) step(s snapshot, id string, a messages.Assignment) (do keyStep,
+	until time.Time) {
+	done := t.released[id]
+	if done.index == a.ModifyIndex && done.index != 0 {
+		if until, late := done.catchUp(s); late {
+			return leaveKey, until
+		}
+	}
+	switch {
+	case a.Releasing, s.token(a) <= done.token, s.stop && !s.keep:
+		return releaseKey, time.Time{}
+	case s.stop, a.Unreadable, s.idle, !s.lease, s.member.Phase != messages.Registered:
+		return leaveKey, time.Time{}
+	case s.inherited(a) && !s.clear():
+		return leaveKey, s.member.ClearAt
+	case !s.inherited(a) && a.Session != s.session.ID:
+		return reportKey, time.Time{} // granted to another session of this id, or not by a leader
+	}
+	return startKey, time.Time{}
+}
+
+// open looks at the keys.
+func (t *workTable) open(d *decision, s snapshot) {
 	waiting := map[string]time.Time{}
 	for id, a := range s.view.Items.All() {
-		if a.Unreadable && a.ModifyIndex > t.told {
+		do, until := leaveKey, time.Time{}
+		if t.items[id] == nil {
+			do, until = t.step(s, id, a)
+		}
+		d.next = actor.Earliest(d.next, until)
+		if (a.Unreadable || do == reportKey) && a.ModifyIndex > t.told {
 			d.odd = max(d.odd, a.ModifyIndex)
 		}
-		if t.items[id] != nil {
-			continue
-		}
-		done := t.released[id]
-		if done.index == a.ModifyIndex && done.index != 0 {
-			if until, late := done.catchUp(s); late {
-				d.next = actor.Earliest(d.next, until)
-				continue
-			}
-		}
-		if a.Releasing || s.token(a) <= done.token ||
-			s.stop && !s.keep {
+		switch do {
+		case releaseKey:
 			t.giveUp(d, s, id, a)
-			continue
-		}
-		if s.stop {
-			continue
-		}
-		switch {
-		case a.Unreadable || s.idle || !s.lease || s.member.Phase != messages.Registered:
-			continue
-		case s.inherited(a) && !s.clear():
-			d.next = actor.Earliest(d.next, s.member.ClearAt)
-			continue
-		case !s.inherited(a) && a.Session != s.session.ID:
-			// Granted to somebody with this id who is not this session; or a stranger's, and then
-			// the leader is to look at it.
-			if a.ModifyIndex > t.told {
-				d.odd = max(d.odd, a.ModifyIndex)
-			}
-			continue
-		}
-		since, known := t.seen[id]
-		if !known {
-			since = s.now
-		}
-		waiting[id] = since
-		if due := since.Add(s.soak); due.After(s.now) && !a.AtOnce {
-			d.next = actor.Earliest(d.next, due)
-			continue
-		}
-		if !t.skips(d, id) {
-			d.start = append(d.start, id)
+		case startKey:
+			waiting[id] = t.soak(d, s, id, a)
 		}
 	}
 	for id := range t.seen {
@@ -245,6 +259,21 @@ func (t *workTable) open(d *decision, s snapshot) {
 		}
 	}
 	t.seen = waiting
+}
+
+// soak lists an item to be started once it could have been for the whole soak. It returns since
+// when it could.
+func (t *workTable) soak(d *decision, s snapshot, id string, a messages.Assignment) time.Time {
+	since, known := t.seen[id]
+	if !known {
+		since = s.now
+	}
+	if due := since.Add(s.soak); due.After(s.now) && !a.AtOnce {
+		d.next = actor.Earliest(d.next, due)
+	} else if !t.skips(d, id) {
+		d.start = append(d.start, id)
+	}
+	return since
 }
 
 // skips tells whether nothing is asked of Consul about an item for now.
