@@ -56,7 +56,7 @@ func New(cfg Config) (*Coordinator, error) {
 	c.cells.capacity.Set(cfg.Capacity)
 	c.cells.tags.Set(slices.Clone(cfg.Tags))
 	if c.routes, err = routing.New(routing.Config{Service: cfg.Service, Client: cfg.Client,
-		Consul: cfg.Consul, MaxAge: max(cfg.Bounds().StopsWithin, routing.MinMaxAge),
+		Consul: cfg.Consul, MaxAge: max(cfg.Bounds().StopsWithin.Total(), routing.MinMaxAge),
 		Observer: cfg.Observer, Logger: cfg.Logger.With(slog.String("member", cfg.ID)),
 	}); err != nil {
 		return nil, err

@@ -132,7 +132,7 @@ func TestARenewalHasTimeForItsAnswerBeforeTheWorkIsStopped(t *testing.T) {
 	for _, margin := range []time.Duration{9 * time.Second, 10 * time.Second} {
 		if cfg.LeaseMargin = margin; !errors.Is(cfg.Validate(), actors.ErrConfig) {
 			t.Errorf("a margin of %v is allowed, and the ride through an outage lasts %v", margin,
-				cfg.Bounds().RideThrough)
+				cfg.Bounds().RideThrough.Total())
 		}
 	}
 }
