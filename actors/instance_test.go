@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -187,19 +186,6 @@ func TestAnInstanceHasTheLeadersTagNotBeforeItsDutyMayRun(t *testing.T) {
 		}
 		c.awaitTagged(time.Second, "leader", leads.id)
 	})
-}
-
-// writes counts the log entries of the catalog.
-func writes(consul *devconsul.Server) *atomic.Int64 {
-	var n atomic.Int64
-	consul.OnCommit(func(commit devconsul.Commit) {
-		for _, op := range commit.Ops {
-			if op.Verb == "register" {
-				n.Add(1)
-			}
-		}
-	})
-	return &n
 }
 
 // Nothing depends on an agent that takes no change of the labels, and when it does again, or when a

@@ -49,7 +49,7 @@ func NewStatePublisher(b *actor.Base, session messages.Reader[messages.Session],
 // second needs no words; one in statesEvery at the most.
 const (
 	statesSettle = time.Second
-	statesEvery  = 5 * time.Second
+	statesEvery  = 2 * time.Second
 )
 
 // Run is the actor: see [supervisor.Child].
