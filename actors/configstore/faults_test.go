@@ -16,7 +16,6 @@ import (
 
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/hashicorp/consul/api"
 )
 
 // slowly carries the answers to requests that pick names with a delay.
@@ -147,32 +146,6 @@ func TestReadYourWritesHoldsWhenConsulCameBackEmpty(t *testing.T) {
 		_, _ = s.Put(r.ctx(time.Minute), "other", []byte("1"))
 		s.put("k1", "newest")
 		r.expect("k1 after Consul was restored", s.get("k1"), "newest")
-	})
-}
-
-func TestADeletedRootIsMadeAgainAndAnEmptyPrefixIsNotReadForEveryNeighbour(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		s := r.start().ready()
-		s.put("k", "v")
-		r.strangerDeletesAll("config_data/")
-		r.await("root is back", 30*time.Second, func() bool {
-			return r.raw("config_data/root") != "-"
-		})
-		r.expect("k", s.get("k"), "-")
-		// Not a minute: a poll ends by itself then, and counts or not as goroutines are scheduled.
-		time.Sleep(time.Minute + time.Second)
-		reads := &transport.Counter{To: s.net.To(), Match: isRead}
-		s.net.Via(reads)
-		for i := range 100 {
-			if _, err := r.consul.Client().KV().Put(&api.KVPair{Key: fmt.Sprint("neighbour/", i)},
-				nil); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		if n := reads.N(); n > 0 {
-			t.Errorf("a hundred writes of a neighbour made it read everything %d times", n)
-		}
 	})
 }
 
