@@ -36,41 +36,6 @@ func slowly(w *transport.Wire, delay time.Duration, pick func(*http.Request) boo
 
 func isTxn(r *http.Request) bool { return r.URL.Path == "/v1/txn" }
 
-func isRead(r *http.Request) bool { return r.URL.Query().Has("recurse") }
-
-func TestARefusedWriteIsToldToItsCallerOrReportedAlsoWhenTheCallerLeavesAtThatMoment(t *testing.T) {
-	dir := t.TempDir()
-	run(t, func(t *testing.T, r *rig) {
-		s := r.prepare(logged(dir))
-		slowly(s.net, 5*time.Millisecond, isTxn)
-		s.run()
-		s.ready()
-		const n = 300
-		told, left := 0, 0
-		// a refused write takes two requests: the write, and a look at what is in its way
-		for i := range n {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			_, err := s.CompareAndSet(ctx, fmt.Sprint("k", i), nil, 4711)
-			cancel()
-			switch {
-			case errors.Is(err, configstore.ErrConflict):
-				told++
-			case errors.Is(err, configstore.ErrPending):
-				left++
-			default:
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
-		}
-		t.Logf("%d were told, %d had left", told, left)
-		r.expect("reported, of those who had left", s.Queue().Get().Refused, left)
-		file, err := os.ReadFile(filepath.Join(dir, "conflicts"))
-		if left > 0 && (err != nil || strings.Count(string(file), "\n") != left) {
-			t.Errorf("the file has %d lines, %v", strings.Count(string(file), "\n"), err)
-		}
-	})
-}
-
 func TestAWriteThatIsUnderWayWhenTheStoreStopsIsToldAndLeavesNothingBehind(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.prepare()
@@ -188,7 +153,8 @@ func TestOddKeysMeanTheSameToReadersAndWriters(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		a, b := r.start().ready(), r.start().ready()
 		keys := []string{"a b", "größe/ключ/鍵", "100%", "k%41", "A", "a", "dots...in/it",
-			"q?x=1&y#z", `quote"back\slash`, "+", "config_data/nested", "root2"}
+			"q?x=1&y#z", `quote"back\slash`, "+", "config_data/nested", "root2",
+			"does\u00a0not print"}
 		for i, key := range keys {
 			a.put(key, fmt.Sprint(i))
 			a.put(key+".empty", "")
@@ -199,8 +165,11 @@ func TestOddKeysMeanTheSameToReadersAndWriters(t *testing.T) {
 			if err != nil || string(e.Value) != fmt.Sprint(i) {
 				t.Errorf("%q: %q, %v", key, e.Value, err)
 			}
-			r.expect("raw "+key, r.raw("config_data/"+key), i)
 			r.expect("empty "+key, b.get(key+".empty"), "")
+			e, err = b.Read(r.ctx(time.Minute), key)
+			must(t, err)
+			r.expect("asked of Consul "+key, string(e.Value), i)
+			must(t, a.CompareAndDelete(r.ctx(time.Minute), key, e.Index))
 		}
 	})
 }
