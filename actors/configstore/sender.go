@@ -118,7 +118,6 @@ func (a *sender) try(ctx context.Context, j *job) (*verdict, error) {
 	if j.abandoned() {
 		return a.refuse(ctx, j, context.Cause(j.call.ctx))
 	}
-	replaces := a.mayReplace(j)
 	if j.state == notSent {
 		j.since = a.seq
 	}
@@ -141,7 +140,7 @@ func (a *sender) try(ctx context.Context, j *job) (*verdict, error) {
 	if v != nil || failed != nil {
 		return v, failed
 	}
-	if i := at[condition.Op]; j.ops[i].guard || !replaces {
+	if i := at[condition.Op]; j.ops[i].guard || !a.mayReplace(j) {
 		return a.refuse(ctx, j, conflict(j, i, entries))
 	}
 	// Others have written since the cache was looked at. This write replaces whatever there is.
@@ -152,7 +151,8 @@ func (a *sender) try(ctx context.Context, j *job) (*verdict, error) {
 }
 
 // mayReplace tells whether a write without a condition may replace what others have written since
-// it was taken in: somebody waits for it, and it did not have to wait for Consul.
+// it was taken in: somebody waits for it, and it did not have to wait for Consul. It is asked when it
+// is known what others have written: a caller who has left by then would not hear of that.
 func (a *sender) mayReplace(j *job) bool {
 	return !j.late && j.awaited() && a.failedAt.Before(j.taken)
 }
