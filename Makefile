@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build packages man test long check vulns tools consul conformance record official chaos storms stories simulate attack elections failures mutations model fuzz bench takeover pictures unit image clean
+.PHONY: help build packages man test long check vulns tools consul conformance record official chaos storms stories simulate attack elections mutations model fuzz bench takeover pictures unit image clean
 
 # The real Consul server, built once from the module proxy (see test/consul).
 # Exported, so that every test process finds it; a test without it fails, it does not skip.
@@ -57,16 +57,20 @@ man: ## the man pages into bin/man
 	go test -count=1 -run TestEachCommandHasAManPage ./cmd/coordd -man '$(CURDIR)/bin/man'
 
 test: consul ## all tests that need Go and the Consul that this builds: about 6 minutes on two idle cores (PKG, RUN, TIMEOUT)
-	go test -count=1 -vet=off -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)') $(PKG)
+	go test -p 4 -count=1 -vet=off -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)') $(PKG)
 
-# Two lanes, as in test/race.sh: what works, and what waits for real servers.
-# Before the lanes: limits in the official client's tests are of seconds.
-long: ## check, and all tests with the race detector, ZooKeeper, a browser, Prometheus, PostgreSQL; mutations, storms, stories, elections
-	@echo "make long takes about 25 minutes on two idle cores. It needs a C compiler, Java with ZooKeeper's"
+# Jobs, three at a time: of the longest ones two compute on one processor each, and others wait for
+# real servers. Before them: limits in the official client's tests are of seconds.
+# Not with &: what a shell runs in the background ignores SIGINT, and so would all that the tests start.
+long: ## what make test leaves out: check, the race detector, ZooKeeper, a browser, Prometheus, PostgreSQL; mutations, storms, stories, elections
+	@echo "make long takes about 15 minutes on two idle cores. It needs a C compiler, Java with ZooKeeper's"
 	@echo "jars, PostgreSQL, a Prometheus, a Chromium and axe-core: what is missing is installed, or named."
 	$(SELF) tools consul official
-	CHECK='$(SELF) check' PKG='$(PKG)' test/race.sh -tags coordd_long -timeout $(TIMEOUT) '-skip=$(STORMS)|$(STORIES)'
-	printf '%s\n' '$(SELF) failures mutations' '$(SELF) storms stories elections' | xargs -P 2 -I '{}' sh -c '{}'
+	printf '%s\n' lane-actors mutations lane-virtual lane-programs stories storms lane-others check elections | \
+		xargs -P 3 -I '{}' $(SELF) '{}'
+
+lane-%: consul
+	PKG='$(PKG)' test/race.sh $* -tags coordd_long -timeout $(TIMEOUT) '-skip=$(STORMS)|$(STORIES)'
 
 check: ## gofmt, go vet (for macOS too), the limits of test/limits, staticcheck, deadcode; with VULNDB govulncheck as well
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
@@ -109,21 +113,17 @@ simulate: ## seeds of the simulation for MINUTES; SEED=N is the first, else the 
 	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestSeeds$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)}
 
 storms: consul ## one storm of faults over two real clusters, the same each time
-	go test -race -count=1 -timeout $(TIMEOUT) -run '$(STORMS)' ./test/chaos
+	go test -count=1 -timeout $(TIMEOUT) -run '$(STORMS)' ./test/chaos
 
-stories: tools consul ## a night on call as docs/night.md tells it, also with 10,000 items, each alert made to fire and to clear by a real Prometheus, the pictures of the page
-	go test -race -count=1 -tags coordd_long -timeout $(TIMEOUT) -run '$(STORIES)' ./test/e2e
-	COORDD_NIGHT_ITEMS=10000 go test -count=1 -tags coordd_long -timeout $(TIMEOUT) -run ANightOnCall ./test/e2e
+stories: tools consul ## a night on call as docs/night.md tells it (with COORDD_NIGHT_ITEMS=10000 a larger one), each alert made to fire and to clear by a real Prometheus, the pictures of the page
+	go test -count=1 -tags coordd_long -timeout $(TIMEOUT) -run '$(STORIES)' ./test/e2e
 
 attack: ## pairs of faults of docs/faults.md in the simulation for MINUTES, under random settings; SEED=N is the first; FAULTS=5,22 are the only ones
 	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestPairs$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)} -sim.faults=$${FAULTS:-}
 
-failures: ## what the race detector sees only in part: each actor made to fail at each of its first messages and requests, aimed values, large payloads, a router's changes, bounds at each phase
-	go test -count=1 -timeout $(TIMEOUT) -run 'ThatFails|InTheMiddle|Aimed|ThinLine|Router|Forgets|ItsBound|LongPollThatHangs|SlowWith|StrangersKey|FuzzAnswers|Prolonged|WithoutASoak' ./actors
-
-mutations: ## the simulation's usual seeds, and each rule of the protocol and of elections broken on purpose, to be noticed
+mutations: ## each rule of the protocol and of elections broken on purpose, to be noticed
 	go run ./test/mutations/overlay bin/mutations
-	go test -count=1 -vet=off -timeout $(TIMEOUT) -overlay bin/mutations/overlay.json -tags coordd_mutations -v ./test/simulation
+	go test -count=1 -vet=off -timeout $(TIMEOUT) -overlay bin/mutations/overlay.json -tags coordd_mutations -v -run TestMutations ./test/simulation
 	go test -count=1 -vet=off -timeout $(TIMEOUT) -overlay bin/mutations/overlay.json -tags coordd_mutations -v -run 'IsARegister|BrokenRules' ./actors/election/onconsul ./actors/election/onzk -seeds=100
 
 # Not beside other tests: a thousand candidates need the machine. Not with the race detector: the ZooKeeper client (v1.0.4) has a data

@@ -75,7 +75,7 @@ func TestALeaderWhoseLogNobodyReadsTakesOverFromADeadMemberAndStops(t *testing.T
 		c.addWork("more-1", "more-2", "more-3") // of which there is something to be logged
 		time.Sleep(10 * time.Second)
 		c.kill("n3")
-		c.await("n3's items at the others", n1.c.Settings().Bounds().TakeOver, func() bool {
+		c.await("n3's items at the others", n1.c.Settings().Bounds().TakeOver.Total(), func() bool {
 			return sum(c.loads()) == 9
 		})
 		begin := time.Now()

@@ -97,11 +97,11 @@ func TestATakeOverTakesNoLongerThanItsBound(t *testing.T) {
 	atEachPhase(t, func(c *cluster, victim string, leads bool) {
 		b := c.members[victim].c.Settings().Bounds()
 		c.kill(victim)
+		bound := b.TakeOver.Total()
 		if leads {
-			takenOver(c, b.TakeOverLeader)
-		} else {
-			takenOver(c, b.TakeOver)
+			bound += b.OfLeader.Total()
 		}
+		takenOver(c, bound)
 	})
 }
 
@@ -109,7 +109,7 @@ func TestATakeOverTakesNoLongerThanItsBound(t *testing.T) {
 // then on it is the lease that is waited for. The member cannot hear of it.
 func TestATakeOverAfterAnAgentHasLeftTakesNoLongerThanItsBound(t *testing.T) {
 	atEachPhase(t, func(c *cluster, victim string, leads bool) {
-		f := c.members[victim].c.Settings().Formulas()
+		f := c.members[victim].c.Settings().Bounds()
 		bound := f.TakeOverLeft.Total()
 		if leads {
 			bound += f.OfLeader.Total()
@@ -125,8 +125,8 @@ func TestATakeOverAfterAnAgentHasLeftTakesNoLongerThanItsBound(t *testing.T) {
 
 // What is printed of a worst case is what it is reckoned with.
 func TestAFormulaSaysWhatItAddsUpTo(t *testing.T) {
-	f := actors.Config{Timing: actors.Timing{Lease: 3 * time.Second}}.Formulas()
-	short := actors.Config{Timing: actors.Timing{TTL: 2 * time.Second}}.Formulas()
+	f := actors.Config{Timing: actors.Timing{Lease: 3 * time.Second}}.Bounds()
+	short := actors.Config{Timing: actors.Timing{TTL: 2 * time.Second}}.Bounds()
 	for _, c := range []struct {
 		formula actors.Formula
 		text    string
@@ -151,7 +151,7 @@ func TestAFormulaSaysWhatItAddsUpTo(t *testing.T) {
 // The same for the host's duty, whose next run waits for a lease as well.
 func TestLeadIsTakenOverWithinItsBound(t *testing.T) {
 	betweenRenewals(t, 4, func(c *cluster, cfg actors.Config) {
-		bound := cfg.Bounds().TakeOverLead
+		bound := cfg.Bounds().TakeOverLead.Total()
 		old := c.leader()
 		c.kill(old)
 		if _, took := c.awaitLead(bound, old); took < bound/2 {
@@ -165,7 +165,7 @@ func TestASilenceOfConsulWithinItsBoundCostsNothing(t *testing.T) {
 		for _, m := range c.members {
 			m.net.Cut(errors.New("connection refused"))
 		}
-		time.Sleep(cfg.Bounds().RideThrough)
+		time.Sleep(cfg.Bounds().RideThrough.Total())
 		for _, m := range c.members {
 			m.net.Cut(nil)
 		}

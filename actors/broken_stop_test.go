@@ -65,7 +65,7 @@ func oneBreaksOff(t *testing.T, what string, nth int64,
 		if strings.Contains(text, "WARN") {
 			t.Errorf("%s: it says\n%s", what, text)
 		}
-		if exists, err := c.store.SessionExists(c.t.Context(), session); exists || err != nil {
+		if _, exists, err := c.store.SessionInfo(c.t.Context(), session); exists || err != nil {
 			t.Errorf("%s: its session is left (%v, %v)", what, exists, err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/operator"
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 // seenPayloads notes the payloads that the work of a cluster has been called with, or been sent.
@@ -92,7 +93,7 @@ func TestAChangedPayloadReachesRunningWorkAsItsHostHasChosen(t *testing.T) {
 			c.must(op.Thaw(ctx))
 			time.Sleep(10 * time.Second)
 			// Neither a new epoch nor a new leader tells of it again.
-			c.must(c.store.Put(ctx, c.store.Keys().Leader(), []byte("a stranger's"), 0))
+			c.must(keys.Put(ctx, c.store, c.store.Keys().Leader(), []byte("a stranger's"), 0))
 			time.Sleep(time.Minute)
 			got, tokens := seen.get("a")
 			if !slices.Equal(got, want) || tokens != 1 || !maps.Equal(c.owners(), owners) {

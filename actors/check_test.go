@@ -43,7 +43,7 @@ func TestAMemberWorksWithoutACheckWhereTheAgentTakesNone(t *testing.T) {
 				bounds := c.members["n1"].c.Settings()
 				bounds.CheckTTL = actors.NoCheck
 				c.kill(c.follower())
-				c.await("taken over", bounds.Bounds().TakeOver, c.balanced(6))
+				c.await("taken over", bounds.Bounds().TakeOver.Total(), c.balanced(6))
 			})
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -281,7 +282,8 @@ func (c *cluster) operator() *operator.Client {
 func (c *cluster) addWork(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
-		if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem(id), []byte("payload of "+id),
+		if err := keys.Put(c.t.Context(), c.store, c.store.Keys().WorkItem(id),
+			[]byte("payload of "+id),
 			0); err != nil {
 			c.t.Fatal(err)
 		}
@@ -291,7 +293,7 @@ func (c *cluster) addWork(ids ...string) {
 func (c *cluster) removeWork(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
-		if err := c.store.Delete(c.t.Context(), c.store.Keys().WorkItem(id)); err != nil {
+		if err := keys.Delete(c.t.Context(), c.store, c.store.Keys().WorkItem(id)); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -330,14 +332,15 @@ func (c *cluster) startsOf(item string) int {
 // put writes a key as a stranger or an operator would; below the service's root.
 func (c *cluster) put(key, value string) {
 	c.t.Helper()
-	if err := c.store.Put(c.t.Context(), c.store.Keys().Root()+key, []byte(value), 0); err != nil {
+	if err := keys.Put(c.t.Context(), c.store, c.store.Keys().Root()+key, []byte(value),
+		0); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 func (c *cluster) delete(key string) {
 	c.t.Helper()
-	if err := c.store.Delete(c.t.Context(), c.store.Keys().Root()+key); err != nil {
+	if err := keys.Delete(c.t.Context(), c.store, c.store.Keys().Root()+key); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -56,7 +56,7 @@ func New(cfg Config) (*Coordinator, error) {
 	c.cells.capacity.Set(cfg.Capacity)
 	c.cells.tags.Set(slices.Clone(cfg.Tags))
 	if c.routes, err = routing.New(routing.Config{Service: cfg.Service, Client: cfg.Client,
-		Consul: cfg.Consul, MaxAge: max(cfg.Bounds().StopsWithin, routing.MinMaxAge),
+		Consul: cfg.Consul, MaxAge: max(cfg.Bounds().StopsWithin.Total(), routing.MinMaxAge),
 		Observer: cfg.Observer, Logger: cfg.Logger.With(slog.String("member", cfg.ID)),
 	}); err != nil {
 		return nil, err
@@ -90,8 +90,7 @@ func (c Config) settings() actor.Settings {
 		Grace: c.Grace, LeaderSoak: c.LeaderSoak, Merge: c.Merge,
 		WorkerSoak: c.WorkerSoak, StopTimeout: c.StopTimeout, KeepItems: c.KeepItems,
 		BrakeHold: c.BrakeHold, MoveBudget: c.MoveBudget,
-		MoveBudgetShare: c.MoveBudgetShare, ItemCooldown: c.ItemCooldown,
-		MaxRestarts: c.MaxRestarts, RestartWindow: c.RestartWindow,
+		MoveBudgetShare: c.MoveBudgetShare, MaxRestarts: c.MaxRestarts, RestartWindow: c.RestartWindow,
 		OnChange: actor.OnChange(c.OnChange),
 		Process:  *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
 	}
@@ -123,7 +122,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 			c.cells.leadership.Set(messages.Leadership{Role: messages.Uncertain})
 		}
 	}()
-	return c.root.Run(store.SharePolls(ctx))
+	return c.root.Run(ctx)
 }
 
 // stopSlack is how much longer than its work a member may take to stop, all in all.

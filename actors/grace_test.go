@@ -9,6 +9,7 @@ import (
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -30,11 +31,11 @@ func (c *cluster) churn(n int) (stop func()) {
 			case <-time.After(5 * time.Second):
 			}
 			for i := range n {
-				if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem(name(i, k)), nil,
+				if err := keys.Put(c.t.Context(), c.store, c.store.Keys().WorkItem(name(i, k)), nil,
 					0); err != nil {
 					c.t.Error(err)
 				}
-				if err := c.store.Delete(c.t.Context(),
+				if err := keys.Delete(c.t.Context(), c.store,
 					c.store.Keys().WorkItem(name(i, k-1))); err != nil {
 					c.t.Error(err)
 				}
@@ -97,7 +98,7 @@ func TestAGraceIsNotProlongedByAWorkloadThatChanges(t *testing.T) {
 		if len(its) == 0 {
 			t.Fatalf("%s has none of the items that stay", victim)
 		}
-		bound := c.members[c.leader()].c.Settings().Bounds().TakeOver
+		bound := c.members[c.leader()].c.Settings().Bounds().TakeOver.Total()
 		c.kill(victim)
 		took := c.await("its items elsewhere", bound, c.runs(its))
 		t.Logf("taken over after %v, the bound is %v", took, bound)
@@ -145,7 +146,7 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 				victim := c.follower()
 				its := c.itemsOf(victim)
 				cfg := c.members[victim].c.Settings()
-				bound := cfg.Bounds().TakeOver
+				bound := cfg.Bounds().TakeOver.Total()
 				if name == "killed" {
 					// what a leader has waited since its last note is lost with it
 					bound += 2 * cfg.TTL / 4
@@ -190,7 +191,7 @@ func TestAMemberThatIsStartedAgainElsewhereHasItsItemsWithinItsBound(t *testing.
 			three(c, 30)
 			victim := c.follower()
 			its, cfg := c.itemsOf(victim), c.members[victim].c.Settings()
-			bound = cfg.Bounds().TakeOver
+			bound = cfg.Bounds().TakeOver.Total()
 			begin := time.Now()
 			c.kill(victim)
 			time.Sleep(after)
@@ -198,7 +199,7 @@ func TestAMemberThatIsStartedAgainElsewhereHasItsItemsWithinItsBound(t *testing.
 				return
 			}
 			c.start(victim)
-			c.await("its items", cfg.Formulas().TakeOverElsewhere.Total()-after, c.runs(its))
+			c.await("its items", cfg.Bounds().TakeOverElsewhere.Total()-after, c.runs(its))
 			longest = max(longest, time.Since(begin))
 		})
 	}
@@ -222,7 +223,7 @@ func TestItemsThatWaitForALeaseAreHandedOverWhenItIsOver(t *testing.T) {
 		const waited = 2 * time.Second
 		time.Sleep(waited)
 		c.stop(victim)
-		bound := cfg.Bounds().TakeOver - cfg.Bounds().Detect - waited
+		bound := cfg.Bounds().TakeOver.Total() - cfg.Bounds().Detect.Total() - waited
 		took := c.await("its items elsewhere", bound, c.runs(its))
 		if took < cfg.Lease-waited-time.Second/10 {
 			t.Errorf("its items run elsewhere after %v, inside of a lease of its predecessor", took)
@@ -249,7 +250,8 @@ func TestAGraceIsNotProlongedByDeletionsThatConsulForgets(t *testing.T) {
 				plan := leader.c.Plan().Get()
 				its, victim := c.itemsOf(c.follower()), c.follower()
 				c.kill(victim)
-				c.await("its items elsewhere", leader.c.Settings().Bounds().TakeOver, c.runs(its))
+				c.await("its items elsewhere", leader.c.Settings().Bounds().TakeOver.Total(),
+					c.runs(its))
 				time.Sleep(2 * time.Minute)
 				if now := leader.c.Plan().Get(); now.Term != plan.Term || now.Epoch != plan.Epoch {
 					t.Errorf("epoch %d of term %d, was %d of %d", now.Epoch, now.Term, plan.Epoch,
@@ -266,7 +268,7 @@ func TestABrakeIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 		several(c, 8, 40)
 		time.Sleep(10 * time.Second)
 		cfg := c.members["n0"].c.Settings()
-		bound := cfg.Bounds().TakeOver + cfg.BrakeHold
+		bound := cfg.Bounds().TakeOver.Total() + cfg.BrakeHold
 		var its []string
 		for range 5 {
 			victim := c.follower()
@@ -285,7 +287,7 @@ func TestItemsThatWaitForALeaseDoNotBeginToWaitAnewWithEachRestart(t *testing.T)
 		three(c, 30)
 		victim := c.follower()
 		its, cfg := c.itemsOf(victim), c.members[victim].c.Settings()
-		bound := cfg.Bounds().TakeOver + cfg.TTL
+		bound := cfg.Bounds().TakeOver.Total() + cfg.TTL
 		begin := time.Now()
 		c.kill(victim)
 		for !c.runs(its)() {

@@ -86,13 +86,12 @@ func TestABadSettingIsOneErrorInAllPackages(t *testing.T) {
 // A sum with one that is longer would begin at the other end.
 func TestATimeIsAYearAtTheMost(t *testing.T) {
 	for name, set := range map[string]func(*actors.Config, time.Duration){
-		"grace":         func(c *actors.Config, d time.Duration) { c.Grace = d },
-		"merge":         func(c *actors.Config, d time.Duration) { c.Merge = d },
-		"leader-soak":   func(c *actors.Config, d time.Duration) { c.LeaderSoak = d },
-		"worker-soak":   func(c *actors.Config, d time.Duration) { c.WorkerSoak = d },
-		"stop-timeout":  func(c *actors.Config, d time.Duration) { c.StopTimeout = d },
-		"brake-time":    func(c *actors.Config, d time.Duration) { c.BrakeHold = d },
-		"item-cooldown": func(c *actors.Config, d time.Duration) { c.ItemCooldown = d },
+		"grace":        func(c *actors.Config, d time.Duration) { c.Grace = d },
+		"merge":        func(c *actors.Config, d time.Duration) { c.Merge = d },
+		"leader-soak":  func(c *actors.Config, d time.Duration) { c.LeaderSoak = d },
+		"worker-soak":  func(c *actors.Config, d time.Duration) { c.WorkerSoak = d },
+		"stop-timeout": func(c *actors.Config, d time.Duration) { c.StopTimeout = d },
+		"brake-time":   func(c *actors.Config, d time.Duration) { c.BrakeHold = d },
 	} {
 		for d, allowed := range map[time.Duration]bool{actors.MaxTime: true,
 			actors.MaxTime + 1: false, math.MaxInt64: false} {
@@ -133,7 +132,7 @@ func TestARenewalHasTimeForItsAnswerBeforeTheWorkIsStopped(t *testing.T) {
 	for _, margin := range []time.Duration{9 * time.Second, 10 * time.Second} {
 		if cfg.LeaseMargin = margin; !errors.Is(cfg.Validate(), actors.ErrConfig) {
 			t.Errorf("a margin of %v is allowed, and the ride through an outage lasts %v", margin,
-				cfg.Bounds().RideThrough)
+				cfg.Bounds().RideThrough.Total())
 		}
 	}
 }

@@ -127,7 +127,9 @@ func TestAMemberOfWhichAnActorHangsGivesUpWhatItHolds(t *testing.T) {
 				if actor == "check-keeper" { // it loses a session, and the next has no check
 					settings.CheckTTL = actors.NoCheck
 				}
-				limit := actors.StuckAfter + settings.Renew + settings.Bounds().TakeOverLeader
+				b := settings.Bounds()
+				limit := actors.StuckAfter + settings.Renew + b.TakeOver.Total() +
+					b.OfLeader.Total()
 				took := c.await("all at n2", limit, func() bool {
 					loads := c.loads()
 					return loads["n1"] == 0 && loads["n2"] == 8 && c.leader() == "n2"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 // Of a process that says only that its work has ended it is not known whether its Lead has: a
@@ -28,7 +29,7 @@ func TestASuccessorResignsForNoPredecessorThatMayStillLead(t *testing.T) {
 		ack, err := protocol.ParseAck(e.Value)
 		c.must(err)
 		ack.Stopped = true
-		c.must(c.store.Put(c.t.Context(), e.Key, ack.Encode(), 0))
+		c.must(keys.Put(c.t.Context(), c.store, e.Key, ack.Encode(), 0))
 		second := c.start(old)
 		c.await("the successor is in", 2*time.Second, func() bool {
 			return second.c.Membership().Get().In(second.c.Session().Get().ID)

@@ -234,7 +234,7 @@ func TestTheWaitForAPredecessorsLeaseIsNotProlongedByLeadersThatComeAndGo(t *tes
 		}
 		lost, _ := c.awaitLead(5 * time.Second)
 		time.Sleep(10 * time.Second)
-		bound := c.members[lost].c.Settings().Bounds().TakeOverLead
+		bound := c.members[lost].c.Settings().Bounds().TakeOverLead.Total()
 		begin := time.Now()
 		c.kill(lost)
 		for c.leader() == "" {

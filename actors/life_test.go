@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -338,7 +339,7 @@ func TestWorkThatIgnoresItsOrderToStopIsNotReleased(t *testing.T) {
 
 func TestPayloadWeightAndTokenReachTheWork(t *testing.T) {
 	run(t, func(c *cluster) {
-		if err := c.store.Put(c.t.Context(), c.store.Keys().WorkItem("w"), []byte("hello"),
+		if err := keys.Put(c.t.Context(), c.store, c.store.Keys().WorkItem("w"), []byte("hello"),
 			7); err != nil {
 			t.Fatal(err)
 		}

@@ -43,10 +43,10 @@ func TestALostMachineIsTakenOverWithinItsBound(t *testing.T) {
 					time.Sleep(20 * time.Second)
 					victim := c.follower()
 					settings := c.members[victim].c.Settings()
-					bound := settings.Bounds().TakeOverMachine
+					bound := settings.Bounds().TakeOverMachine.Total()
 					if leads {
 						victim = c.leader()
-						bound += settings.Bounds().TakeOverLeader - settings.Bounds().TakeOver
+						bound += settings.Bounds().OfLeader.Total()
 					}
 					agents[victim].Kill()
 					c.kill(victim)
@@ -114,7 +114,7 @@ func TestAMemberDoesNotComeBackThroughAnAgentThatLeaves(t *testing.T) {
 					agents := machines(c, 9, set)
 					time.Sleep(20 * time.Second)
 					victim := c.follower()
-					f := c.members[victim].c.Settings().Formulas()
+					f := c.members[victim].c.Settings().Bounds()
 					bound := f.TakeOverLeft.Total()
 					if leads {
 						victim = c.leader()

@@ -19,7 +19,7 @@ func TestWhatIsTakenOverFromALostMemberIsNotSoaked(t *testing.T) {
 				b := c.members[victim].c.Settings().Bounds()
 				c.kill(victim)
 				// The lease is the default: the TTL, and as long as the grace.
-				wait := b.Detect + store.DefaultTTL
+				wait := b.Detect.Total() + store.DefaultTTL
 				took := c.await("its items elsewhere", time.Minute, c.balanced(30))
 				t.Logf("with a soak of %v its items run elsewhere after %v, %v of it detection "+
 					"and lease", soak, took, wait)

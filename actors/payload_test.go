@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -23,7 +24,7 @@ func (c *cluster) addLarge() {
 	value := bytes.Repeat([]byte{'x'}, 380<<10)
 	for i := range large {
 		key := c.store.Keys().WorkItem(fmt.Sprintf("large%02d", i))
-		if err := c.store.Put(c.t.Context(), key, value, 0); err != nil {
+		if err := keys.Put(c.t.Context(), c.store, key, value, 0); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -51,7 +52,7 @@ func TestAPayloadStartsThatTakesLongerThanARenewal(t *testing.T) {
 		c.start("n1", func(cfg *actors.Config) { cfg.Lease = 2 * time.Second })
 		c.await("the small ones run", 30*time.Second, func() bool { return c.loads()["n1"] == 3 })
 		key := c.store.Keys().WorkItem("large")
-		if err := c.store.Put(c.t.Context(), key, bytes.Repeat([]byte{'x'}, 380<<10),
+		if err := keys.Put(c.t.Context(), c.store, key, bytes.Repeat([]byte{'x'}, 380<<10),
 			0); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package actors_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -104,50 +103,4 @@ func TestAPlanSaysWhatTheLeaderThenDoes(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAPlanNamesEachMoveAndWhatHoldsItBack(t *testing.T) {
-	run(t, func(c *cluster) {
-		op := c.operator()
-		ctx := c.t.Context()
-		c.addWork("a", "b", "c", "d")
-		if p, err := op.Plan(ctx, operator.WhatIf{}); err != nil || len(p.Moves) != 0 ||
-			len(p.Unplaced) != 4 || p.Unplaced[0].Why != "there are no members" {
-			c.t.Errorf("without members: %+v, %v", p, err)
-		}
-		p, err := op.Plan(ctx, operator.WhatIf{Add: 2})
-		if err != nil || p.Starting != 4 || p.Moving != 0 || p.Moves[0] != (operator.PlanMove{
-			Item: "a", To: "new-1", Why: "new"}) {
-			c.t.Errorf("with two: %+v, %v", p, err)
-		}
-		c.start("n1")
-		c.start("n2")
-		c.await("4 run", 20*time.Second, c.balanced(4))
-		p, err = op.Plan(ctx, operator.WhatIf{Without: []string{"n1"}, Drain: []string{"n2"}})
-		if err != nil || p.Moving != 4 || p.Minimum != 4 || len(p.Unplaced) != 4 {
-			c.t.Errorf("without any: %+v, %v", p, err)
-		}
-		p, err = op.Plan(ctx, operator.WhatIf{Add: 2})
-		if err != nil || p.Moving != 2 || p.ImbalanceBefore != 0 || p.ImbalanceAfter != 0 ||
-			p.Moves[0].Why != "balance" {
-			c.t.Errorf("two more: %+v, %v", p, err)
-		}
-		for what, w := range map[string]operator.WhatIf{"drain": {Drain: []string{"n9"}},
-			"without": {Without: []string{"n9"}}} {
-			if _, err := op.Plan(ctx, w); !errors.Is(err, operator.ErrNotFound) {
-				c.t.Errorf("%s: %v", what, err)
-			}
-		}
-		for _, w := range []operator.WhatIf{{Add: -1}, {Add: 1001}, {Drain: []string{"a/b"}}} {
-			if _, err := op.Plan(ctx, w); !errors.Is(err, operator.ErrInvalid) {
-				c.t.Errorf("%+v: %v", w, err)
-			}
-		}
-		if err := op.Freeze(ctx); err != nil {
-			c.t.Fatal(err)
-		}
-		if p, err := op.Plan(ctx, operator.WhatIf{}); err != nil || !p.Frozen {
-			c.t.Errorf("frozen: %+v, %v", p, err)
-		}
-	})
 }

@@ -70,12 +70,13 @@ func TestAnItemThatFailsAtOneMemberRunsAtAnother(t *testing.T) {
 		for _, id := range []string{"n1", "n2", "n3"} {
 			w.start(id, limited(3), w.failing(&tries, sick))
 		}
-		w.await("all run at n2 and n3", time.Minute, func() bool {
-			return w.loads()["n2"]+w.loads()["n3"] == 9 && w.loads()["n2"]-w.loads()["n3"] < 2
+		// n1 has the fewest items, and so gets each of them once.
+		w.await("all run at n2 and n3", 10*time.Minute, func() bool {
+			return w.loads()["n2"]+w.loads()["n3"] == 9 && w.since(0)["revoked n1> failing"] == 9
 		})
-		// It fails once more until it is told to stop.
-		if got := tries.Load(); got < 12 || got > 18 {
-			t.Errorf("%d tries at n1 of its 3 items, that may be restarted three times", got)
+		// Each fails once more until it is told to stop.
+		if got := tries.Load(); got < 36 || got > 54 {
+			t.Errorf("%d tries at n1 of 9 items, that may be restarted three times", got)
 		}
 		moved := w.item(items[0])
 		for _, id := range items {
@@ -88,17 +89,13 @@ func TestAnItemThatFailsAtOneMemberRunsAtAnother(t *testing.T) {
 		}
 		status, err := w.op.Status(w.t.Context())
 		w.must(err)
-		if got := status.Problem(); got != "work fails at n1: 3 items moved elsewhere, and it "+
-			"gets no more before it is started anew" {
+		if got := status.Problem(); got != "work fails at n1: 9 items moved elsewhere" {
 			t.Errorf("wrong is %q", got)
 		}
 		last, starts := w.last(), w.totalStarts()
 		time.Sleep(30 * time.Minute) // nothing goes back, and nothing moves
 		if n := w.since(last); len(n) > 0 || w.totalStarts() != starts {
 			t.Errorf("later there was %v, and %d starts more", n, w.totalStarts()-starts)
-		}
-		if got := w.since(0)["revoked n1> failing"]; got != 3 {
-			t.Errorf("the events are %v", w.since(0))
 		}
 		// A member that is registered anew may have been mended.
 		w.stop("n1")

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 // startsBy counts the starts of each item so far.
@@ -52,7 +54,7 @@ func TestARestartStartsTheWorkOnceMoreAtTheSameMember(t *testing.T) {
 
 		// Neither a new leader nor its new epoch carries an order out again.
 		leader := c.leader()
-		c.must(c.store.Put(ctx, c.store.Keys().Leader(), []byte("a stranger's"), 0))
+		c.must(keys.Put(ctx, c.store, c.store.Keys().Leader(), []byte("a stranger's"), 0))
 		time.Sleep(30 * time.Second)
 		restarted()
 		c.must(op.Drain(ctx, leader))

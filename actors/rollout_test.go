@@ -95,7 +95,7 @@ func TestAWaitForAMemberThatStoppedIsHandedOnByLeadersThatDie(t *testing.T) {
 				victim := c.follower()
 				its := c.itemsOf(victim)
 				cfg := c.members[victim].c.Settings()
-				leaderless := cfg.Bounds().TakeOverLead - cfg.TTL
+				leaderless := cfg.Bounds().TakeOverLead.Total() - cfg.TTL
 				c.stop(victim)
 				begin := time.Now()
 				time.Sleep(30*time.Second + offset)

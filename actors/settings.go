@@ -39,7 +39,7 @@ const NoCheck = -1
 // MinCheckTTL is the shortest [Config.CheckTTL].
 const MinCheckTTL = time.Second
 
-// minRenew keeps a slip of the pen (--renew 1ns) from renewing without a pause.
+// minRenew keeps a slip of the pen (--renew 1ns) from being a load on Consul.
 const minRenew = 100 * time.Millisecond
 
 // Item is one piece of work as the work function sees it.
@@ -211,9 +211,6 @@ type Timing struct {
 	// MoveBudgetShare is the same as a share of the workload, above 0 and up to 1. Where both are
 	// given the smaller one holds. One item may always move. Default: 0, none.
 	MoveBudgetShare float64
-	// ItemCooldown is how long an item stays where it was placed before it may be moved for balance
-	// again. Leaders keep the times to themselves: a new leader knows none. Default: 0.
-	ItemCooldown time.Duration
 	// RestartWindow is the time within which MaxRestarts counts: 1 s to 24 h. Default: 10 minutes.
 	RestartWindow time.Duration
 	// BrakeHold is how long the leader waits for members to come back when more
@@ -333,87 +330,74 @@ func withoutCommands(p Process) Liveness {
 
 // Validate tells what is wrong with the settings, all of it; nil when nothing is.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...)))
-	}
-	if _, err := protocol.KeysOf(c.Service); err != nil {
-		bad("service: %v", err)
-	}
-	if err := protocol.CheckMemberID(c.ID); err != nil {
-		bad("%v", err)
-	}
+	var f faults
+	_, err := protocol.KeysOf(c.Service)
+	f.add(err != nil, "service: %v", err)
+	err = protocol.CheckMemberID(c.ID)
+	f.add(err != nil, "%v", err)
+	err = CheckTags(c.Tags)
+	f.add(err != nil, "%v", err)
 	d := c.withDefaults()
-	if d.TTL < MinTTL || d.TTL > MaxTTL {
-		bad("ttl %v: give one of %v to %v, and at least the session_ttl_min of Consul's servers "+
-			"(10s by default)", d.TTL, MinTTL, MaxTTL)
+	for _, s := range c.spans(d) {
+		f.add(s.v != 0 && (s.v < s.least || s.v > s.most), "%s %v: give one of %v to %v%s", s.name, s.v,
+			s.least, s.most, s.why)
 	}
-	if d.LockDelay < 0 || d.LockDelay > MaxLockDelay {
-		bad("lock-delay %v is outside of Consul's range: give one of 0s to %v", d.LockDelay,
-			MaxLockDelay)
+	most := d.Lease - d.Lease/20
+	f.add(d.Renew+d.LeaseMargin >= most, "renew %v and lease-margin %v: give less than %v together, "+
+		"or the work stops before Consul has answered a renewal", d.Renew, d.LeaseMargin, most)
+	f.add(d.Backend != BackendNone && d.Backend != BackendConsul,
+		"backend %q: give none or consul", d.Backend)
+	f.add(d.ConfigLog != "" && d.Backend != BackendConsul,
+		"config-log %q: it takes the backend consul", d.ConfigLog)
+	f.add(d.OnChange < KeepOnChange || d.OnChange > SendOnChange,
+		"on-change %d: give KeepOnChange, RestartOnChange or SendOnChange", d.OnChange)
+	f.add(d.MaxRestarts < 0, "max-restarts %d: give 1 or more, or 0 for no limit", d.MaxRestarts)
+	f.add(d.MoveBudget < 0, "move-budget %d: give 1 or more", d.MoveBudget)
+	f.add(!(d.MoveBudgetShare >= 0 && d.MoveBudgetShare <= 1), // not a number is neither
+		"move-budget share %v: give more than 0 and at most 1, of the workload", d.MoveBudgetShare)
+	return errors.Join(f...)
+}
+
+// faults are what is wrong with settings.
+type faults []error
+
+func (f *faults) add(wrong bool, format string, args ...any) {
+	if wrong {
+		*f = append(*f, fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...)))
 	}
-	if c.Renew != 0 && d.Renew < minRenew {
-		bad("renew %v: give at least %v, or the renewals themselves are a load on Consul", d.Renew,
-			minRenew)
+}
+
+// span is a time as it was given, and the least and the most that it may be. Zero stands for a
+// default, which is right if the times that it is made from are.
+type span struct {
+	name           string
+	v, least, most time.Duration
+	why            string
+}
+
+// spans has the limits of each time; d are the settings with their defaults.
+func (c Config) spans(d Config) []span {
+	check := c.CheckTTL
+	if check == NoCheck {
+		check = 0
 	}
-	if d.Lease < MinLease && c.Lease != 0 || d.Lease > d.TTL {
-		bad("lease %v: give one of %v to the ttl (%v)", d.Lease, MinLease, d.TTL)
+	return []span{
+		{"ttl", c.TTL, MinTTL, MaxTTL,
+			", and at least the session_ttl_min of Consul's servers (10s by default)"},
+		{"lease", c.Lease, MinLease, d.TTL, " (the ttl)"},
+		{"check-ttl", check, MinCheckTTL, d.TTL, " (the ttl), or none"},
+		{"renew", c.Renew, minRenew, d.Lease / 2, " (half of the lease)"},
+		{"lease-margin", c.LeaseMargin, 0, d.Lease / 2, " (half of the lease)"},
+		{"lock-delay", c.LockDelay, 0, MaxLockDelay, ""},
+		{"grace", c.Grace, d.Lease, MaxTime, ": items wait for the lease in any case"},
+		{"keep-items", c.KeepItems, 0, protocol.MaxKeep, ""},
+		{"restart-window", c.RestartWindow, time.Second, protocol.FailedFor, ""},
+		{"leader-soak", c.LeaderSoak, 0, MaxTime, ""},
+		{"worker-soak", c.WorkerSoak, 0, MaxTime, ""},
+		{"merge", c.Merge, 0, MaxTime, ""},
+		{"stop-timeout", c.StopTimeout, 0, MaxTime, ""},
+		{"brake-time", c.BrakeHold, 0, MaxTime, ""},
 	}
-	if d.CheckTTL != NoCheck && (d.CheckTTL < MinCheckTTL || d.CheckTTL > d.TTL) {
-		bad("check-ttl %v: give one of %v to the ttl (%v), or none", d.CheckTTL, MinCheckTTL, d.TTL)
-	}
-	if d.Renew > d.Lease/2 {
-		bad("renew %v: give at most half of the lease (%v), or one lost renewal ends it",
-			d.Renew, d.Lease/2)
-	}
-	if d.LeaseMargin < 0 || d.LeaseMargin > d.Lease/2 {
-		bad("lease-margin %v: give at most half of the lease (%v)", d.LeaseMargin, d.Lease/2)
-	}
-	if left := d.Lease - d.Renew - d.LeaseMargin - d.Lease/20; left <= 0 {
-		bad("renew %v and lease-margin %v: give less than %v together, or the work stops before "+
-			"Consul has answered a renewal", d.Renew, d.LeaseMargin, d.Lease-d.Lease/20)
-	}
-	if d.Grace > 0 && d.Grace < d.Lease {
-		bad("grace %v: give at least the lease (%v), for which they wait in any case, or none",
-			d.Grace, d.Lease)
-	}
-	for name, v := range map[string]time.Duration{"leader-soak": d.LeaderSoak, "merge": d.Merge,
-		"worker-soak": d.WorkerSoak, "stop-timeout": d.StopTimeout, "grace": d.Grace,
-		"keep-items": d.KeepItems, "item-cooldown": d.ItemCooldown,
-		"brake-time": d.BrakeHold} {
-		if v < 0 || v > MaxTime {
-			bad("%s %v: give a time of 0s to %v", name, v, MaxTime)
-		}
-	}
-	if d.KeepItems > protocol.MaxKeep {
-		bad("keep-items %v: give at most %v", d.KeepItems, protocol.MaxKeep)
-	}
-	if err := CheckTags(d.Tags); err != nil {
-		bad("%v", err)
-	}
-	if d.Backend != BackendNone && d.Backend != BackendConsul {
-		bad("backend %q: give none or consul", d.Backend)
-	}
-	if d.ConfigLog != "" && d.Backend != BackendConsul {
-		bad("config-log %q: it takes the backend consul", d.ConfigLog)
-	}
-	if d.OnChange < KeepOnChange || d.OnChange > SendOnChange {
-		bad("on-change %d: give KeepOnChange, RestartOnChange or SendOnChange", d.OnChange)
-	}
-	if d.MaxRestarts < 0 {
-		bad("max-restarts %d: give 1 or more, or 0 for no limit", d.MaxRestarts)
-	}
-	if d.RestartWindow < time.Second || d.RestartWindow > protocol.FailedFor {
-		bad("restart-window %v: give one of 1s to %v", d.RestartWindow, protocol.FailedFor)
-	}
-	if d.MoveBudget < 0 {
-		bad("move-budget %d: give 1 or more", d.MoveBudget)
-	}
-	if !(d.MoveBudgetShare >= 0 && d.MoveBudgetShare <= 1) { // not a number is neither
-		bad("move-budget share %v: give more than 0 and at most 1, of the workload",
-			d.MoveBudgetShare)
-	}
-	return errors.Join(errs...)
 }
 
 func newInstance() string {

@@ -34,7 +34,7 @@ func TestWhatIsHandedOverRunsWithinItsBound(t *testing.T) {
 				c.way = way
 				three(c, 30)
 				way.Slow(func() time.Duration { return answer })
-				bound := c.members["n1"].c.Settings().Formulas().HandOver.Total()
+				bound := c.members["n1"].c.Settings().Bounds().HandOver.Total()
 				over, ended := make(chan struct{}), make(chan struct{})
 				go func() {
 					defer close(ended)

@@ -75,7 +75,7 @@ func TestAMemberThatStopsHandsOverHoweverSlowlyConsulAnswers(t *testing.T) {
 						m, began := c.members[gone], time.Now()
 						delete(c.members, gone)
 						m.cancel()
-						most := m.c.Settings().Formulas().HandOver.Total() + who.answers*answer
+						most := m.c.Settings().Bounds().HandOver.Total() + who.answers*answer
 						items := c.await("all work elsewhere", time.Minute, func() bool {
 							loads := c.loads()
 							return loads[gone] == 0 && c.balanced(30)()

@@ -34,7 +34,7 @@ func TestAGraceEndsHoweverSlowlyTheWatchesAnswer(t *testing.T) {
 			late.Store(int64(slow))
 			time.Sleep(20 * time.Second)
 			gone := c.leader()
-			f := c.members[gone].c.Settings().Formulas()
+			f := c.members[gone].c.Settings().Bounds()
 			c.kill(gone)
 			// of the leader's key, of the lost one's record, and of the assignments
 			most := f.TakeOver.Total() + f.OfLeader.Total() + 3*slow

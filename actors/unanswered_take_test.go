@@ -10,6 +10,7 @@ import (
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -81,7 +82,7 @@ func (u unanswered) play(t *testing.T, begin func(c *cluster)) {
 				u.stops(c)
 				delete(c.members, m.id)
 				m.cancel()
-				most := m.c.Settings().Formulas().HandOver.Total() + w.most +
+				most := m.c.Settings().Bounds().HandOver.Total() + w.most +
 					time.Duration(u.answers)*w.answer
 				if took := c.await("handed over", 2*time.Minute, func() bool {
 					return u.over(c)
@@ -169,7 +170,7 @@ func TestARegistrationThatWasNotAnsweredPassesTheWaitForItsPredecessorOn(t *test
 		lease := old.c.Settings().Lease
 		c.await("the old one has stopped", lease, func() bool { return !c.runs(all)() })
 		c.await("all run", lease, c.runs(all))
-		most := lease + 4*time.Second + old.c.Settings().Formulas().HandOver.Total()
+		most := lease + 4*time.Second + old.c.Settings().Bounds().HandOver.Total()
 		if took := time.Since(began); took < lease || took > most {
 			t.Errorf("all run after %v, want %v to %v", took, lease, most)
 		}
@@ -182,7 +183,7 @@ func TestATakeThatWasNotAnsweredPassesTheWaitForTheLeaderBeforeOn(t *testing.T) 
 		ctx, k := c.t.Context(), c.store.Keys()
 		old, _, err := c.store.CreateSession(ctx, store.SessionOptions{TTL: 30 * time.Second})
 		c.must(err)
-		c.must(c.store.Put(ctx, k.Term(), protocol.Term{Leader: "old", Session: old,
+		c.must(keys.Put(ctx, c.store, k.Term(), protocol.Term{Leader: "old", Session: old,
 			TTL: 30 * time.Second, Clear: true}.Encode(), 0))
 		c.must(c.store.DestroySession(ctx, old))
 		began := time.Now()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -67,7 +68,7 @@ func TestAnEmptyWorkloadIsLeftAloneByItsNeighbours(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			reads.take()
 			for range 100 {
-				if err := c.store.Put(c.t.Context(), neighbour, []byte(time.Now().String()),
+				if err := keys.Put(c.t.Context(), c.store, neighbour, []byte(time.Now().String()),
 					0); err != nil {
 					t.Fatal(err)
 				}
@@ -84,7 +85,7 @@ func TestAnEmptyWorkloadIsLeftAloneByItsNeighbours(t *testing.T) {
 		quiet("with an item")
 		c.removeWork(c.items(1)...)
 		quiet("emptied")
-		if err := c.store.Delete(c.t.Context(), c.store.Keys().Workload()); err != nil {
+		if err := keys.Delete(c.t.Context(), c.store, c.store.Keys().Workload()); err != nil {
 			t.Fatal(err)
 		}
 		quiet("a stranger has taken the sentinel")

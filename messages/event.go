@@ -54,15 +54,8 @@ type TakenOver struct {
 	After time.Duration
 }
 
-// Settled says that nothing is left to do, for the first time since something was.
-type Settled struct {
-	Moves   int // items that were given to a member since the last time
-	Minimum int // as many as the planner moves from how it was then to what is wanted now
-}
-
 func (PollOpened) event()   {}
 func (CallEnded) event()    {}
 func (RenewalEnded) event() {}
 func (Assigned) event()     {}
 func (TakenOver) event()    {}
-func (Settled) event()      {}

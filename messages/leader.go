@@ -28,8 +28,6 @@ type Members struct {
 // Ack is one member's acks key. Where another program wrote over it, session and TTL are
 // those that it held before.
 type Ack struct {
-	Session string        // of the member's last registration; empty: not known
-	TTL     time.Duration // how long anybody may count on a lease under this id; 0: not known
 	// Failing: the member's summary names items whose work fails too often.
 	Failing     bool
 	ModifyIndex uint64
@@ -40,8 +38,6 @@ type Acks struct {
 	Term  uint64
 	Index uint64
 	Items Table[Ack]
-	// Longest is the longest TTL that any ack has said so far, in whatever term of this member.
-	Longest time.Duration
 }
 
 // WorkItem is one item of the workload, without its payload.
@@ -80,13 +76,6 @@ type Control struct {
 	// RestartItems and RestartMembers are the ModifyIndexes of the orders to start the work of an
 	// item, or of all that a member has, once more.
 	RestartItems, RestartMembers Table[uint64]
-}
-
-// Same tells whether two views show the same orders.
-func (c Control) Same(o Control) bool {
-	return c.Freeze == o.Freeze && c.Override == o.Override && Same(c.Drain, o.Drain) &&
-		Same(c.Pins, o.Pins) && Same(c.Preferred, o.Preferred) &&
-		Same(c.RestartItems, o.RestartItems) && Same(c.RestartMembers, o.RestartMembers)
 }
 
 // Share is one member's part of the workload.

@@ -1,11 +1,10 @@
 #!/bin/sh
-# go test -race -count=1 with the given flags, on the packages of $PKG (default: all). $CHECK, where
-# it is set, is a command that runs beside the tests and has to succeed.
+# race.sh LANE FLAGS...: go test -count=1 with the flags, on those packages of $PKG (default: all)
+# that are the lane's. The lanes are jobs of `make long`, which runs three at a time.
 #
-# Three lanes run side by side, as long as each other where two processors are free. One works: it
-# has the package with the most tests in virtual time, which cannot use a second processor. One
-# waits for real servers, and has the packages without virtual time behind them, and $CHECK. One has
-# the scripts of cmd/coordd, which wait for programs, and then all others in virtual time.
+# Lanes with the race detector: `actors` is the package with the most tests in virtual time, `virtual`
+# are the other packages that have some, `others` those that have none. Without it: `programs` are
+# the packages that test the binary, which is built without it.
 #
 # Packages with tests in virtual time run on one processor each. In a bubble of testing/synctest
 # every timer channel that is looked at before its timer is in the heap is served under the bubble's
@@ -17,45 +16,41 @@
 # Packages that start real servers run one after the other: beside a hundred processes of another
 # package a Consul server does not answer in time.
 #
-# The states of test/model/ownership are counted without the race detector, which makes that six
-# times as slow and has nothing to look at: the same explorer runs with it in test/model and
-# test/model/leading. Elections on ZooKeeper run without it too: the ZooKeeper client (v1.0.4) reads
-# what another goroutine writes when it connects again. The same scenarios run with it on Consul.
-#
-# go test does not vet (-vet=off): `make check` has vetted more.
+# No lane has what `make test` has run and the race detector does not look at. The states of
+# test/model/ownership are counted by the explorer that runs with it in test/model and
+# test/model/leading. Elections on ZooKeeper run without it: the ZooKeeper client (v1.0.4) reads what
+# another goroutine writes when it connects again. The same scenarios run with it on Consul.
 set -eu
+lane=$1
+shift
 code=0
-run() { # run "PACKAGES" FLAGS...
-	packages=$1
+list=$(go list -tags coordd_long -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ${PKG:-./...})
+run() { # run CONDITION FLAGS...: the packages of which a condition of awk is true
+	packages=$(echo "$list" | awk "
+		function virtual() { return /testing\/synctest/ }
+		function servers() { return /\/test\/real/ }
+		function actors() { return \$1 ~ /\/coordd\/actors\$/ }
+		function programs() { return \$1 ~ /\/test\/(e2e|deploy)\$/ }
+		function plain() { return programs() || \$1 ~ /\/(test\/model\/ownership|test\/realconsul|election\/onzk)\$/ }
+		$1 { print \$1 }")
 	shift
 	# shellcheck disable=SC2086 # words on purpose: no package's path holds a space
 	[ -z "$packages" ] || go test -count=1 -vet=off "$@" $packages || code=1
 }
-of() { # the packages of which a condition of awk is true: $1 is the path, the rest is what the tests import
-	echo "$list" | awk "function virtual() { return /testing\/synctest/ } function servers() { return /\/test\/real/ }
-		function scripts() { return \$1 ~ /\/cmd\/coordd\$/ } function most() { return \$1 ~ /\/coordd\/actors\$/ }
-		function plain() { return \$1 ~ /\/(test\/model\/ownership|election\/onzk)\$/ } $1 { print \$1 }"
-}
-case ${LANE:-} in
-?*) list=$(go list -tags coordd_long -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ${PKG:-./...}) ;;
-esac
-case ${LANE:-} in
-works)
-	run "$(of 'virtual() && most()')" -race -p 1 -cpu 1 "$@"
-	run "$(of 'plain()')" "$@"
+case $lane in
+actors) run 'actors()' -race -cpu 1 "$@" ;;
+virtual)
+	run 'virtual() && servers() && !plain()' -race -p 1 -cpu 1 "$@"
+	run 'virtual() && !servers() && !actors() && !plain()' -race -p 1 -cpu 1 "$@"
 	;;
-waits)
-	run "$(of '!virtual() && servers()')" -race -p 1 "$@"
-	run "$(of '!virtual() && !servers() && !plain()')" -race "$@"
-	sh -c "${CHECK:-:}" || code=1
+others)
+	run '!virtual() && servers() && !plain()' -race -p 1 "$@"
+	run '!virtual() && !servers() && !plain()' -race "$@"
 	;;
-scripts)
-	run "$(of 'virtual() && scripts()')" -race -p 1 -cpu 1 "$@"
-	run "$(of 'virtual() && !scripts() && !most() && !plain()')" -race -p 1 -cpu 1 "$@"
-	;;
+programs) run 'programs()' -p 1 "$@" ;;
 *)
-	# Not with &: what a shell runs in the background ignores SIGINT, and so would all that the tests start.
-	printf '%s\n' works waits scripts | xargs -P 3 -I '{}' env LANE='{}' "$0" "$@" || code=1
+	echo "race.sh: no lane is called $lane" >&2
+	code=2
 	;;
 esac
 exit "$code"

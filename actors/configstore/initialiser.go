@@ -27,7 +27,7 @@ func (a *initialiser) run(ctx context.Context) error {
 		return err
 	}
 	if s.find(rootKey) == nil {
-		once := a.store.Once(a.keys.Sequence("config/" + rootKey))
+		once := store.NewOnce(a.store, a.keys.Sequence("config/"+rootKey))
 		_, err = once.Txn(ctx, store.Create(a.keys.ConfigKey(rootKey), []byte(rootValue)))
 		switch {
 		case err == nil:

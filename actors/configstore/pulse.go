@@ -23,10 +23,11 @@ func (a *pulse) run(ctx context.Context) error {
 	var sent time.Time
 	ask := func(ctx context.Context) (uint64, error) {
 		sent = time.Now()
-		return a.store.PrefixIndex(ctx, a.keys.ConfigData())
+		_, index, err := a.store.ListKeys(ctx, a.keys.ConfigData(), "/")
+		return index, err
 	}
 	pause := func(_ error, wait time.Duration) time.Duration { return min(wait, a.MaxAge/4) }
-	for index := range store.Repeat(ctx, a.store.Store, "config pulse", pause, ask) {
+	for index := range store.Repeat(ctx, a.store, "config pulse", pause, ask) {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}

@@ -22,8 +22,8 @@ type sender struct {
 func (a *sender) run(ctx context.Context) error {
 	a.seq = store.Sequence{Key: a.keys.SequenceOf("config", a.opened.Load().first.ID)}
 	// A denied read is not the last word: the first write is denied as well, and says so.
-	_ = a.store.RetryUnlessDenied(ctx, "config sequence", func(ctx context.Context) error {
-		q, err := a.store.ReadSequence(ctx, a.seq.Key)
+	_ = store.RetryUnlessDenied(ctx, a.store, "config sequence", func(ctx context.Context) error {
+		q, err := store.ReadSequence(ctx, a.store, a.seq.Key)
 		if err == nil {
 			a.see(q)
 		}
@@ -151,8 +151,8 @@ func (a *sender) try(ctx context.Context, j *job) (*verdict, error) {
 }
 
 // mayReplace tells whether a write without a condition may replace what others have written since
-// it was taken in: somebody waits for it, and it did not have to wait for Consul. It is asked when it
-// is known what others have written: a caller who has left by then would not hear of that.
+// it was taken in: somebody waits for it, and it did not have to wait for Consul. It is asked after
+// the look at what others have written: a caller who has left by then would not hear of that.
 func (a *sender) mayReplace(j *job) bool {
 	return !j.late && j.awaited() && a.failedAt.Before(j.taken)
 }
@@ -169,7 +169,7 @@ func (a *sender) look(ctx context.Context, j *job) ([]store.Entry, *verdict, err
 	for _, o := range j.ops {
 		ops = append(ops, store.GetOrEmpty(a.keys.ConfigKey(o.key)))
 	}
-	res, err := a.store.ReadTxn(ctx, append(ops, store.GetOrEmpty(a.seq.Key))...)
+	res, err := a.store.Txn(ctx, append(ops, store.GetOrEmpty(a.seq.Key))...)
 	switch {
 	case permanent(err):
 		return nil, doubt(j, err), nil

@@ -200,7 +200,7 @@ func (e *Entry) clone() Entry {
 // read asks Consul for one key, until it answers.
 func (sh *shared) read(ctx context.Context, key string) (Entry, error) {
 	var out *Entry
-	err := sh.store.RetryUnlessDenied(ctx, "config get", func(ctx context.Context) error {
+	err := store.RetryUnlessDenied(ctx, sh.store, "config get", func(ctx context.Context) error {
 		e, found, _, err := sh.store.Get(ctx, sh.keys.ConfigKey(key), store.Consistent)
 		if out = nil; found {
 			out, _ = fromStore(sh.keys, e)
@@ -263,7 +263,8 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	sh := s.shared
 	var view store.View
-	err := sh.store.RetryUnlessDenied(ctx, "config list", func(ctx context.Context) (err error) {
+	err := store.RetryUnlessDenied(ctx, sh.store, "config list", func(ctx context.Context) (
+		err error) {
 		view.Entries, view.Index, err = sh.store.List(ctx, sh.keys.ConfigData(), store.Consistent)
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 type watcher struct{ *shared }
 
 func (a *watcher) run(ctx context.Context) error {
-	w, crowd, began := a.store.WatchPrefix(a.keys.ConfigData()), store.Crowd{}, time.Now()
+	w, crowd, began := store.WatchPrefix(a.store, a.keys.ConfigData()), store.Crowd{}, time.Now()
 	for view := range w.Views(ctx, "config data", &a.polls, w.Next) {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err

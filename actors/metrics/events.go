@@ -17,8 +17,6 @@ type Metrics struct {
 	renewals    *prometheus.CounterVec
 	renewal     prometheus.Histogram
 	assignments *prometheus.CounterVec
-	moves       prometheus.Counter
-	minimum     prometheus.Counter
 	takeover    prometheus.Histogram
 	calls       *prometheus.CounterVec
 	call        *prometheus.HistogramVec
@@ -46,14 +44,6 @@ func New() *Metrics {
 			Name: "coordd_assignments_total",
 			Help: "Assignments that this member has written as the leader, by action and reason.",
 		}, []string{"action", "reason"}),
-		moves: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "coordd_moves_total",
-			Help: "Items given to a member, counted whenever all is settled.",
-		}),
-		minimum: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "coordd_moves_minimum_total",
-			Help: "What coordd_moves_total would be if the planner had known the end each time.",
-		}),
 		takeover: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "coordd_takeover_duration_seconds", Buckets: takeoverBuckets,
 			Help: "Time from a lost member's record being missed to each of its items being " +
@@ -98,9 +88,6 @@ func (m *Metrics) Observe(e messages.Event) {
 		m.assignments.WithLabelValues(e.Action, e.Reason).Add(float64(e.Items))
 	case messages.TakenOver:
 		m.takeover.Observe(e.After.Seconds())
-	case messages.Settled:
-		m.moves.Add(float64(e.Moves))
-		m.minimum.Add(float64(e.Minimum))
 	}
 }
 
@@ -121,8 +108,7 @@ type collector struct {
 
 func (c *collector) counted() []prometheus.Collector {
 	m := c.events
-	return []prometheus.Collector{m.renewals, m.renewal, m.assignments, m.moves, m.minimum,
-		m.takeover, m.calls, m.call, m.pollsOpen}
+	return []prometheus.Collector{m.renewals, m.renewal, m.assignments, m.takeover, m.calls, m.call, m.pollsOpen}
 }
 
 // Describe is that of a [prometheus.Collector].

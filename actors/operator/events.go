@@ -140,7 +140,7 @@ func (c *Client) WatchEventLog(ctx context.Context) iter.Seq[EventLog] {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		var crowd store.Crowd
-		watch := c.store.WatchPrefix(c.keys.Events())
+		watch := store.WatchPrefix(c.store, c.keys.Events())
 		for view := range watch.Views(ctx, "events", &store.Polls{}, watch.Next) {
 			if !yield(c.eventLog(view.Entries)) || !store.Pause(ctx, crowd.Rest(view)) {
 				return

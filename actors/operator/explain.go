@@ -11,7 +11,8 @@ import (
 // Explanation is what there is to say of one item.
 type Explanation struct {
 	ItemStatus
-	// There says why the item is where it is; empty: it has no owner, or nothing is known.
+	// There says why the item is where it is; empty: it has no owner, is on its way, or nothing is
+	// known.
 	There string `json:"there,omitempty"`
 	// ThereSince is when the leader gave the item to its owner, by the leader's clock; zero: it has
 	// no owner, or the event log does not go back so far.
@@ -50,6 +51,9 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 func (i ItemStatus) Explained(log EventLog) Explanation {
 	e := Explanation{ItemStatus: i, There: there[i.Reason], Next: next(i),
 		ThereSince: log.given(i.ID, i.Member)}
+	if i.State == ItemStopping { // its reason is that for leaving
+		e.There = ""
+	}
 	if e.There != "" && i.Prefers != "" {
 		e.There += "; it prefers " + i.Prefers
 	}
@@ -68,10 +72,11 @@ func (l EventLog) given(item, member string) time.Time {
 }
 
 func (c *Client) item(ctx context.Context, id string, weighed bool) (ItemStatus, error) {
-	_, _, items, err := c.look(ctx, weighed)
+	v, err := c.view(ctx, weighed)
 	if err != nil {
 		return ItemStatus{}, err
 	}
+	items, _, _ := v.items()
 	for _, i := range items {
 		if i.ID == id {
 			return i, nil

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,17 +15,137 @@ import (
 // view is what Consul holds of a service, read into values. What becomes of an item follows from it
 // alone: no clock and no I/O.
 type view struct {
+	keys   protocol.Keys
 	leader string // empty: nobody leads
+	epoch  uint64
 	orders protocol.Orders
 	brake  string
 	// note is the leader's own note; that of a leader before it says nothing of now.
-	note    protocol.LeaderState
-	members map[string]*memberView
-	acks    map[string]ackView
-	work    map[string]bool
-	weights map[string]uint64 // of items; nil: not read, and each counts as 1
-	failed  map[string]failedView
-	keys    []keyView // in the order of members and items
+	note     protocol.LeaderState
+	members  map[string]*memberView
+	acks     map[string]ackView
+	work     map[string]bool
+	weights  map[string]uint64 // of items; nil: not read, and each counts as 1
+	failed   map[string]failedView
+	assigned []keyView            // in the order of members and items
+	silent   map[string]time.Time // by instance: see SilentInstances of [store.Store]
+	strange  []string
+}
+
+// view reads the service; weighed: with the weights of the items, and so with their payloads.
+func (c *Client) view(ctx context.Context, weighed bool) (*view, error) {
+	k := c.keys
+	v := &view{keys: k, members: map[string]*memberView{}, acks: map[string]ackView{},
+		work: map[string]bool{}, failed: map[string]failedView{}}
+	err := v.readLeader(ctx, c.store)
+	list := func(prefix string) (entries []store.Entry) {
+		if err == nil {
+			entries, _, err = c.store.List(ctx, prefix, store.Consistent)
+		}
+		return entries
+	}
+	for e, m := range protocol.Read(list(k.Members()), k.ReadMember, v.odd) {
+		if m.Unreadable {
+			m.Status = "unreadable"
+		}
+		v.members[m.ID] = &memberView{Member: m, session: e.Session, index: e.CreateIndex}
+	}
+	if v.orders = k.ReadOrders(list(k.Control()), v.odd); !v.orders.Frozen {
+		v.brake = v.note.Brake
+	}
+	for e, a := range protocol.Read(list(k.Acks()), k.ReadAck, v.odd) {
+		v.acks[a.Member] = ackView{a, e.ModifyIndex}
+	}
+	var work []store.Entry
+	if weighed {
+		work, v.weights = list(k.Workload()), map[string]uint64{}
+	} else if err == nil {
+		var names []string
+		names, _, err = c.store.ListKeys(ctx, k.Workload(), "")
+		for _, name := range names {
+			work = append(work, store.Entry{Key: name})
+		}
+	}
+	for e, w := range protocol.Read(work, k.ReadWorkItem, v.odd) {
+		v.work[w.ID] = true
+		if weighed {
+			v.weights[w.ID] = e.Flags
+		}
+	}
+	// Before the assignments: a key that is younger than its owner's summary shows by its index.
+	for _, w := range protocol.Read(list(k.States()), k.ReadWorkSummary, v.odd) {
+		if m := v.members[w.Member]; m != nil {
+			m.tell(w.WorkSummary)
+		}
+	}
+	for e, q := range protocol.Read(list(k.Quarantines()), k.ReadQuarantine, v.odd) {
+		v.failed[q.Item] = failedView{q.Quarantine, e.ModifyIndex}
+	}
+	v.readAssigned(list(k.Assignments()))
+	if err != nil {
+		return nil, fmt.Errorf("looking at service %q: %w", k.Service(), err)
+	}
+	// Without it no more is missing than since when somebody is silent.
+	v.silent, _ = c.store.SilentInstances(ctx, k.Service())
+	for _, m := range v.members {
+		m.silent = v.silentSince(m.ID, m.Process)
+	}
+	return v, nil
+}
+
+func (v *view) readLeader(ctx context.Context, s *protocol.Store) error {
+	key, _, _, err := s.Get(ctx, v.keys.Leader(), store.Consistent)
+	if err != nil {
+		return err
+	}
+	state, _, _, err := s.Get(ctx, v.keys.LeaderState(), store.Consistent)
+	if err != nil {
+		return err
+	}
+	if id, led, err := v.keys.ReadLeader(key); led {
+		v.leader, v.epoch = id, key.ModifyIndex
+		if err != nil {
+			v.odd(key, "")
+		}
+	}
+	if note, err := v.keys.ReadLeaderState(state); err != nil {
+		v.odd(state, "")
+	} else if v.leader != "" && note.By == key.Session {
+		v.note = note
+	}
+	return nil
+}
+
+// readAssigned takes who has which item. Of two keys of an item the elder one counts.
+func (v *view) readAssigned(entries []store.Entry) {
+	first := map[string]int{}
+	for e, a := range protocol.Read(entries, v.keys.ReadAssignment, v.odd) {
+		n, twice := first[a.Item]
+		if !twice {
+			first[a.Item] = len(v.assigned)
+			v.assigned = append(v.assigned, keyView{a, e.CreateIndex})
+			continue
+		}
+		v.odd(e, "") // the protocol does not do that
+		if v.assigned[n].created > e.CreateIndex {
+			v.assigned[n] = keyView{a, e.CreateIndex}
+		}
+	}
+}
+
+// odd notes a key that this version cannot read.
+func (v *view) odd(e store.Entry, _ string) {
+	if len(v.strange) < 10 {
+		v.strange = append(v.strange, store.Shorten(e.Key))
+	}
+}
+
+// silentSince is when a process of a member was heard last, if its check has run out.
+func (v *view) silentSince(member string, by protocol.Process) time.Time {
+	if by.Instance == "" {
+		return time.Time{}
+	}
+	return v.silent[store.InstanceID(v.keys.Service(), member, by.Instance)]
 }
 
 // memberView is a registered member.
@@ -83,51 +204,87 @@ func (m *memberView) tell(s protocol.WorkSummary) {
 	}
 }
 
-// items says what becomes of each item: of those in the workload, and those that have an owner
-// still. They are in the order of their ids. States counts those in the workload; by member, those
-// that it has.
-func (v *view) items() (all []ItemStatus, states stateCounts, at map[string]stateCounts) {
-	states, at = stateCounts{}, map[string]stateCounts{}
-	for _, key := range v.keys {
-		if m := v.members[key.Member]; m != nil {
-			m.used += v.weight(key.Item)
-		}
-	}
-	owned := make(map[string]bool, len(v.keys))
-	for _, key := range v.keys {
-		if owned[key.Item] {
-			continue
-		}
-		owned[key.Item] = true
-		i := v.assigned(key)
-		i.Removed = !v.work[key.Item]
-		i.Pinned, i.FailedAt = v.orders.Pins[key.Item], v.failedAt(key.Item)
-		i.Preferred = v.orders.Preferred[key.Item]
-		if at[key.Member] == nil {
-			at[key.Member] = stateCounts{}
-		}
-		at[key.Member][i.State]++
-		if !i.Removed {
-			states[i.State]++
-		}
-		all = append(all, i)
-	}
-	for id, m := range v.members {
-		m.settle(at[id], states)
-	}
-	for id := range v.work {
-		if !owned[id] {
-			i := v.free(id)
-			states[i.State]++
-			all = append(all, i)
-		}
-	}
-	slices.SortFunc(all, func(x, y ItemStatus) int { return strings.Compare(x.ID, y.ID) })
-	return all, states, at
+// load is what a member has.
+type load struct {
+	Holder
+	states stateCounts
 }
 
 // stateCounts is how many items are in each state.
 type stateCounts map[ItemState]int
+
+// items says what becomes of each item: of those in the workload, and those that have an owner
+// still, in the order of their ids. It counts those in the workload, and says what each member has.
+func (v *view) items() (all []ItemStatus, work StatusWork, loads map[string]*load) {
+	work, loads = StatusWork{Total: len(v.work), States: stateCounts{}}, map[string]*load{}
+	of := func(member, status string) *load {
+		if loads[member] == nil {
+			loads[member] = &load{Holder: Holder{ID: member, Status: status, Own: []string{},
+				Releasing: []string{}}, states: stateCounts{}}
+		}
+		return loads[member]
+	}
+	for id, m := range v.members {
+		of(id, m.Status)
+	}
+	for _, key := range v.assigned {
+		if m := v.members[key.Member]; m != nil {
+			m.used += v.weight(key.Item)
+		}
+	}
+	owned := make(map[string]bool, len(v.assigned))
+	for _, key := range v.assigned {
+		owned[key.Item] = true
+		i := v.owned(key)
+		all = append(all, i)
+		if !i.Removed {
+			work.States[i.State]++
+		}
+		if key.Unreadable {
+			continue // its member gives it up
+		}
+		l, releasing := of(key.Member, StatusGone), key.State == protocol.StateRel
+		if l.states[i.State]++; i.State != ItemRunning {
+			if l.States == nil {
+				l.States = map[ItemState][]string{}
+			}
+			l.States[i.State] = append(l.States[i.State], i.ID)
+		}
+		in := &work.Owned
+		if releasing {
+			l.Releasing, in = append(l.Releasing, i.ID), &work.Releasing
+		} else {
+			l.Own = append(l.Own, i.ID)
+		}
+		if i.Removed {
+			in = &work.Removed
+		}
+		*in++
+	}
+	work.Free = work.Total - work.Owned - work.Releasing
+	for id, m := range v.members {
+		m.settle(loads[id].states, work.States)
+	}
+	for id := range v.work {
+		if !owned[id] {
+			i := v.free(id)
+			work.States[i.State]++
+			all = append(all, i)
+		}
+	}
+	slices.SortFunc(all, func(x, y ItemStatus) int { return strings.Compare(x.ID, y.ID) })
+	return all, work, loads
+}
+
+// item is what is known of an item whether it has an owner or not.
+func (v *view) item(id string) ItemStatus {
+	i := ItemStatus{ID: id, Removed: !v.work[id], Pinned: v.orders.Pins[id],
+		Preferred: v.orders.Preferred[id]}
+	if q, noted := v.failed[id]; noted {
+		i.FailedAt = q.Members()
+	}
+	return i
+}
 
 // settle counts items of which it is not known by name what they do as what their member counts.
 func (m *memberView) settle(here, all stateCounts) {
@@ -137,7 +294,7 @@ func (m *memberView) settle(here, all stateCounts) {
 	move := func(to ItemState, n int) {
 		n = min(n, here[ItemOwned], all[ItemOwned])
 		if n == 0 {
-			return // here may be nil: it has nothing any more
+			return
 		}
 		for _, c := range []stateCounts{here, all} {
 			if c[ItemOwned] -= n; c[ItemOwned] == 0 {
@@ -154,13 +311,14 @@ func (m *memberView) settle(here, all stateCounts) {
 
 func (v *view) weight(item string) uint64 { return max(1, v.weights[item]) }
 
-// assigned is an item that has a key.
-func (v *view) assigned(key keyView) ItemStatus {
-	i := ItemStatus{ID: key.Item, Member: key.Member}
+// owned is an item that has a key.
+func (v *view) owned(key keyView) ItemStatus {
+	i := v.item(key.Item)
+	i.Member = key.Member
 	i.Reason, i.Prefers, _ = strings.Cut(key.Reason, protocol.Prefers)
 	m := v.members[key.Member]
 	if m == nil {
-		v.lost(&i, key.Member)
+		v.lost(&i)
 		return i
 	}
 	i.Token = max(key.created, m.index)
@@ -197,8 +355,7 @@ func (v *view) assigned(key keyView) ItemStatus {
 		i.Why = fmt.Sprintf("%s is silent since %s: what its work does is not known", m.ID,
 			utcText(m.silent))
 	case m.summary == nil:
-		i.State, i.Why = ItemOwned, key.Member+" has not told what its work does: "+
-			"it has just come, or is of an older version"
+		i.State, i.Why = ItemOwned, key.Member+" has not told yet what its work does"
 	case key.created > m.summary.Upto:
 		i.State, i.Why = ItemStarting, "it was granted a moment ago"
 	case named:
@@ -239,43 +396,23 @@ func (i *ItemStatus) report(r protocol.WorkReport) {
 }
 
 // lost is an item whose owner has no record.
-func (v *view) lost(i *ItemStatus, member string) {
-	i.State, i.Cause, i.Why = ItemWaiting, CauseLost,
-		member+" is gone, and its lease may not be over"
-	ack, said := v.acks[member]
-	if said && ack.Stopped && ack.Clear && ack.Keep > 0 {
-		i.Cause, i.Why = CauseKept, member+" has stopped, and its items wait for it to be back"
-	}
-	if cause, why := v.held(); cause != "" {
-		i.Cause, i.Why = cause, member+" is gone, and "+why
+func (v *view) lost(i *ItemStatus) {
+	i.State = ItemWaiting
+	if cause, why := v.barred(i); cause != "" {
+		// No end of a lease makes it run.
+		i.Cause, i.Why = cause, i.Member+" is gone, and "+why
 		return
 	}
-	if to := v.orders.Pins[i.ID]; to != "" {
-		if why := v.unpinnable(i.ID, to); why != "" {
-			// No end of a lease makes it run.
-			i.Cause, i.Why = CausePinned, member+" is gone, and "+why
-			return
-		}
+	i.Cause, i.Why = CauseLost, i.Member+" is gone, and its lease may not be over"
+	ack := v.acks[i.Member]
+	if ack.Stopped && ack.Clear && ack.Keep > 0 {
+		i.Cause, i.Why = CauseKept, i.Member+" has stopped, and its items wait for it to be back"
 	}
-	takers := v.takers()
-	if i.Cause == CauseLost && !slices.ContainsFunc(takers, func(m *memberView) bool {
-		return v.fits(m, i.ID)
-	}) {
-		// Nor does one here.
-		i.Cause, i.Why = CauseNoRoom, member+" is gone, and "+v.noRoom(i.ID, takers)
-		return
-	}
-	w, noted := v.note.Absent[member]
+	w, noted := v.note.Absent[i.Member]
 	if !noted || w.Ack != ack.index {
 		i.Why += "; the leader is about to find out"
-		return
-	}
-	of := w.Of
-	if of == 0 && said { // a leader of a version that does not say
-		of = max(ack.TTL, ack.Keep)
-	}
-	if of > 0 {
-		i.Until = v.note.At.Add(of - w.For)
+	} else if w.Of > 0 {
+		i.Until = v.note.At.Add(w.Of - w.For)
 	}
 }
 
@@ -341,37 +478,39 @@ func (v *view) unpinnable(item, to string) string {
 	return ""
 }
 
+// barred says why nobody can be given an item now; no cause: somebody can.
+func (v *view) barred(i *ItemStatus) (Cause, string) {
+	if cause, why := v.held(); cause != "" {
+		return cause, why
+	}
+	if i.Pinned != "" {
+		if why := v.unpinnable(i.ID, i.Pinned); why != "" {
+			return CausePinned, why
+		}
+		return "", ""
+	}
+	takers := v.takers()
+	if slices.ContainsFunc(takers, func(m *memberView) bool { return v.fits(m, i.ID) }) {
+		return "", ""
+	}
+	return CauseNoRoom, v.noRoom(i.ID, takers)
+}
+
 // free is an item without a key.
 func (v *view) free(id string) ItemStatus {
-	i := ItemStatus{ID: id, State: ItemFree, Pinned: v.orders.Pins[id], FailedAt: v.failedAt(id),
-		Preferred: v.orders.Preferred[id]}
+	i := v.item(id)
 	if v.quarantined(&i) {
 		return i
 	}
-	if i.Cause, i.Why = v.held(); i.Cause != "" && i.Cause != CauseNoMembers {
+	i.State = ItemFree
+	if i.Cause, i.Why = v.barred(&i); i.Cause != "" {
 		return i
 	}
-	if to := i.Pinned; to != "" {
-		i.Cause, i.Why = CausePinned, v.unpinnable(id, to)
-		if i.Why == "" {
-			i.Cause, i.Why = CausePlacing, "about to be given to "+to
-		}
-		return i
+	i.Cause, i.Why = CausePlacing, "about to be given to "+cmp.Or(i.Pinned, "a member")
+	if i.Pinned == "" && v.weights == nil && !slices.ContainsFunc(v.takers(),
+		func(m *memberView) bool { return m.Capacity == 0 }) {
+		i.Why += ", unless it weighs more than any of them has room for"
 	}
-	if i.Cause != "" {
-		return i
-	}
-	takers := v.takers()
-	if slices.ContainsFunc(takers, func(m *memberView) bool { return v.fits(m, id) }) {
-		i.Cause, i.Why = CausePlacing, "about to be given to a member"
-		if v.weights == nil && !slices.ContainsFunc(takers, func(m *memberView) bool {
-			return m.Capacity == 0
-		}) {
-			i.Why += ", unless it weighs more than any of them has room for"
-		}
-		return i
-	}
-	i.Cause, i.Why = CauseNoRoom, v.noRoom(id, takers)
 	return i
 }
 
@@ -408,75 +547,4 @@ func (v *view) quarantined(i *ItemStatus) bool {
 	return true
 }
 
-// failedAt names the members at which the work of an item has failed too often, as the leader has
-// noted.
-func (v *view) failedAt(item string) []string {
-	if q, noted := v.failed[item]; noted {
-		return q.Members()
-	}
-	return nil
-}
-
-// read takes the entries of a service into a view; strange ones are passed to odd.
-func (p *serviceState) view(odd func(store.Entry, string)) *view {
-	v := &view{members: map[string]*memberView{}, acks: map[string]ackView{},
-		work: make(map[string]bool, len(p.work)), failed: map[string]failedView{}}
-	if id, led, err := p.keys.ReadLeader(p.leader); led {
-		v.leader = id
-		if err != nil {
-			odd(p.leader, "")
-		}
-	}
-	v.orders = p.keys.ReadOrders(p.control, odd)
-	for e, a := range protocol.Read(p.acks, p.keys.ReadAck, odd) {
-		v.acks[a.Member] = ackView{a, e.ModifyIndex}
-	}
-	if l, err := p.keys.ReadLeaderState(p.leaderState); err != nil {
-		odd(p.leaderState, "")
-	} else if v.leader != "" && l.By == p.leader.Session {
-		v.note = l
-		if !v.orders.Frozen {
-			v.brake = l.Brake
-		}
-	}
-	for e, m := range protocol.Read(p.members, p.keys.ReadMember, odd) {
-		if m.Unreadable {
-			m.Status = "unreadable"
-		}
-		v.members[m.ID] = &memberView{Member: m, session: e.Session, index: e.CreateIndex,
-			silent: p.silentSince(m.ID, m.Process)}
-	}
-	for _, w := range protocol.Read(p.states, p.keys.ReadWorkSummary, odd) {
-		if m := v.members[w.Member]; m != nil {
-			m.tell(w.WorkSummary)
-		}
-	}
-	for e, w := range protocol.Read(p.work, p.keys.ReadWorkItem, odd) {
-		v.work[w.ID] = true
-		if p.weighed {
-			if v.weights == nil {
-				v.weights = make(map[string]uint64, len(p.work))
-			}
-			v.weights[w.ID] = max(1, e.Flags)
-		}
-	}
-	for e, q := range protocol.Read(p.quarantines, p.keys.ReadQuarantine, odd) {
-		v.failed[q.Item] = failedView{q.Quarantine, e.ModifyIndex}
-	}
-	for e, a := range protocol.Read(p.assignments, p.keys.ReadAssignment, odd) {
-		v.keys = append(v.keys, keyView{a, e.CreateIndex})
-	}
-	// The elder of two keys of an item is the one that counts.
-	second := map[string]int{}
-	for n, key := range v.keys {
-		if first, twice := second[key.Item]; twice && v.keys[first].created > key.created {
-			v.keys[first], v.keys[n] = v.keys[n], v.keys[first]
-		} else if !twice {
-			second[key.Item] = n
-		}
-	}
-	return v
-}
-
-// untilText is a time until which something lasts at the latest.
 func utcText(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }

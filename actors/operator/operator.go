@@ -16,9 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
@@ -84,392 +81,18 @@ func New(client *api.Client, service string) (*Client, error) {
 		return nil, err
 	}
 	k := s.Keys()
-	return &Client{store: s, keys: k, work: s.Once(k.Sequence("work")),
-		control: s.Once(k.Sequence("control")),
+	return &Client{store: s, keys: k, work: store.NewOnce(s, k.Sequence("work")),
+		control: store.NewOnce(s, k.Sequence("control")),
 		locate:  routing.Config{Service: service, Client: client, Logger: log}}, nil
 }
 
 // Reach asks Consul until it answers, fails with something that waiting does
 // not help, or ctx ends; then the error is that of the last try.
 func (c *Client) Reach(ctx context.Context) error {
-	return c.store.Retry(ctx, "leader key", func(ctx context.Context) error {
+	return store.Retry(ctx, c.store, "leader key", func(ctx context.Context) error {
 		_, _, _, err := c.store.Get(ctx, c.keys.Leader(), store.Default)
 		return err
 	})
-}
-
-// Status is what there is to say of a service in a few lines. Its JSON form is
-// that of `coordd status --json`.
-type Status struct {
-	Service string         `json:"service"`
-	Leader  *StatusLeader  `json:"leader"` // null: nobody leads
-	Members []StatusMember `json:"members"`
-	Work    StatusWork     `json:"work"`
-	// Absent are those that hold items and are not registered: their items wait for them.
-	Absent []StatusMember `json:"absent,omitempty"`
-	// Frozen: an operator has ordered that nothing is planned.
-	Frozen bool `json:"frozen,omitempty"`
-	// Brake says why the leader plans nothing although there is something to do, and what lets the
-	// brake go.
-	Brake string `json:"brake,omitempty"`
-	// Refused are the leader's writes that Consul refuses, by key, and why. Each is tried again
-	// every 30 s; all others go on.
-	Refused map[string]string `json:"refused,omitempty"`
-	// Drained are the members that an operator has ordered to be emptied, registered or not.
-	Drained []string `json:"drained,omitempty"`
-	// Orders are those to freeze and to drain that stand: who gave each, and when.
-	Orders []StatusOrder `json:"orders,omitempty"`
-	// Pins is how many items an operator has pinned to a member.
-	Pins int `json:"pins,omitempty"`
-	// Problems says what is wrong, the worst first: nobody leads, items run nowhere or loop.
-	Problems []Problem `json:"problems,omitempty"`
-	// Strange are keys that this version cannot read; they are skipped. At most ten are named.
-	Strange []string `json:"strange,omitempty"`
-}
-
-// StatusLeader is who leads, and the ModifyIndex that guards its writes.
-type StatusLeader struct {
-	ID    string `json:"id"`
-	Epoch uint64 `json:"epoch"`
-}
-
-// StatusOrder is an order that stands until an operator takes it back.
-type StatusOrder struct {
-	Kind   string    `json:"kind"`             // freeze or drain
-	Member string    `json:"member,omitempty"` // that is to be emptied
-	By     string    `json:"by,omitempty"`     // who gave it, where the order says so
-	At     time.Time `json:"at,omitzero"`      // when, by the clock of who gave it; zero: not known
-	// Deadline is when the member gives up at once what it has left; zero: never.
-	Deadline time.Time `json:"deadline,omitzero"`
-}
-
-// StatusMember is one member and its load.
-type StatusMember struct {
-	ID      string `json:"id"`
-	Address string `json:"address"`
-	Status  string `json:"status"` // alive, leaving; gone for those in Absent
-	Items   int    `json:"items"`  // those being released included
-	// Releasing are those of the items that it is to give up.
-	Releasing int  `json:"releasing,omitempty"`
-	Drained   bool `json:"drained,omitempty"`
-	// Idle: it runs no items; it can lead.
-	Idle     bool   `json:"idle,omitempty"`
-	Capacity uint64 `json:"capacity,omitempty"`
-	Zone     string `json:"zone,omitempty"`
-	Version  string `json:"version,omitempty"`
-	// WorkVersion is that of what it runs, as it says.
-	WorkVersion string `json:"work_version,omitempty"`
-	// Lease is how long the member works on after its last sign of life, at the most, in
-	// milliseconds; 0: it does not say.
-	Lease int64 `json:"lease_ms,omitempty"`
-	// States counts its items by what their work does.
-	States map[ItemState]int `json:"states,omitempty"`
-	// Since is, of one that is gone, from when on the leader has missed it, by the leader's clock
-	// and as it has noted last: a quarter of a lease late at the most. Consul itself tells of a
-	// silent member no more than that its check, or its session, has ended: so it was silent for as
-	// long as that takes before. Zero: not known.
-	Since time.Time `json:"since,omitzero"`
-	// SilentSince is when the member was heard last, by its own clock, if its health check in
-	// Consul has run out. Of one that is registered still Consul has the session, which was not
-	// bound to the check: its items stay with it until that ends. Zero: its check passes, which it
-	// does for as long as --check-ttl after it was heard; or that is not known: it has no check,
-	// Consul has taken that away (after a minute), the machine is lost together with its Consul
-	// agent, or the reader's token may not read the service's health.
-	SilentSince time.Time `json:"silent_since,omitzero"`
-	// FailedItems is how many items failed here too often and were moved elsewhere since it was
-	// registered. With three of them it gets no more.
-	FailedItems int `json:"failed_items,omitempty"`
-}
-
-// StatusWork counts the workload: Total is Owned, Releasing and Free together. Those say what keys
-// there are; what the work does is in States.
-type StatusWork struct {
-	Total     int `json:"total"`
-	Owned     int `json:"owned"`
-	Releasing int `json:"releasing"`
-	Free      int `json:"free"`
-	// Removed are items that are no longer in the workload and still have an owner.
-	Removed int `json:"removed,omitempty"`
-	// States counts the workload by what becomes of each item.
-	States map[ItemState]int `json:"states,omitempty"`
-}
-
-// Holders says who has what. The ids are in order.
-type Holders struct {
-	Members []Holder `json:"members"` // all registered ones, and those gone that still hold items
-	Free    []string `json:"free"`
-	// Quarantined are those of Free that nobody is to run.
-	Quarantined []string `json:"quarantined,omitempty"`
-}
-
-// Holder is one member and its items.
-type Holder struct {
-	ID        string   `json:"id"`
-	Status    string   `json:"status"` // as in StatusMember
-	Own       []string `json:"own"`
-	Releasing []string `json:"releasing"`
-	// States has those of its items that are not known to run, by state.
-	States map[ItemState][]string `json:"states,omitempty"`
-}
-
-// StatusGone is the status of a member that holds items and is not registered.
-const StatusGone = "gone"
-
-// Status reads what there is to say of the service. The records, assignments
-// and orders are read consistently, one after the other: while something moves,
-// they may disagree by what moved in between. Of the workload only the names are
-// read, for payloads can be large. Errors: [ErrUnreachable], [ErrDenied].
-func (c *Client) Status(ctx context.Context) (Status, error) {
-	s, _, _, err := c.look(ctx, false)
-	return s, err
-}
-
-// Holders reads who has what. Errors as for Status.
-func (c *Client) Holders(ctx context.Context) (Holders, error) {
-	_, h, _, err := c.look(ctx, false)
-	return h, err
-}
-
-// Look reads Status, Holders and Items from the same answers. Errors as for Status.
-func (c *Client) Look(ctx context.Context) (Status, Holders, []ItemStatus, error) {
-	return c.look(ctx, false)
-}
-
-// Items reads Status and what becomes of each item from the same answers: of the items of the
-// workload, and of those that were removed and have an owner still, in the order of their ids.
-// Errors as for Status.
-func (c *Client) Items(ctx context.Context) (Status, []ItemStatus, error) {
-	s, _, items, err := c.look(ctx, false)
-	return s, items, err
-}
-
-// look reads the service; weighed: with the weights of the items, and so with their payloads.
-func (c *Client) look(ctx context.Context, weighed bool) (Status, Holders, []ItemStatus, error) {
-	p := serviceState{keys: c.keys, weighed: weighed}
-	err := p.read(ctx, c.store)
-	if err != nil {
-		return Status{}, Holders{}, nil, fmt.Errorf("looking at service %q: %w", c.keys.Service(),
-			err)
-	}
-	status, holders, items := p.describe(time.Now())
-	return status, holders, items, nil
-}
-
-// serviceState is what Consul holds of a service: the entries of its keys, unparsed.
-type serviceState struct {
-	keys        protocol.Keys
-	leader      store.Entry
-	leaderState store.Entry
-	members     []store.Entry
-	assignments []store.Entry
-	acks        []store.Entry
-	work        []store.Entry // without values, unless weighed
-	weighed     bool
-	control     []store.Entry
-	states      []store.Entry
-	quarantines []store.Entry
-	strange     []string
-	silent      map[string]time.Time // by instance: see [store.Store.SilentInstances]
-}
-
-func (p *serviceState) read(ctx context.Context, s *protocol.Store) error {
-	list := func(prefix string, into *[]store.Entry) (err error) {
-		*into, _, err = s.List(ctx, prefix, store.Consistent)
-		return err
-	}
-	var err error
-	if p.leader, _, _, err = s.Get(ctx, p.keys.Leader(), store.Consistent); err != nil {
-		return err
-	}
-	if p.leaderState, _, _, err = s.Get(ctx, p.keys.LeaderState(), store.Consistent); err != nil {
-		return err
-	}
-	if err = list(p.keys.Members(), &p.members); err != nil {
-		return err
-	}
-	if err = list(p.keys.Control(), &p.control); err != nil {
-		return err
-	}
-	if err = list(p.keys.Acks(), &p.acks); err != nil {
-		return err
-	}
-	if p.weighed {
-		if err = list(p.keys.Workload(), &p.work); err != nil {
-			return err
-		}
-	} else {
-		names, err := s.ListKeys(ctx, p.keys.Workload(), "")
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			p.work = append(p.work, store.Entry{Key: name})
-		}
-	}
-	// Before the assignments: a key that is younger than its owner's summary shows by its index.
-	if err = list(p.keys.States(), &p.states); err != nil {
-		return err
-	}
-	if err = list(p.keys.Quarantines(), &p.quarantines); err != nil {
-		return err
-	}
-	if err = list(p.keys.Assignments(), &p.assignments); err != nil {
-		return err
-	}
-	// Without it no more is missing than since when somebody is silent.
-	p.silent, _ = s.SilentInstances(ctx, p.keys.Service())
-	return nil
-}
-
-func (p *serviceState) odd(e store.Entry, _ string) {
-	if len(p.strange) < 10 {
-		p.strange = append(p.strange, store.Shorten(e.Key))
-	}
-}
-
-// describe says it all of the entries that were read; now is the time of the reading.
-func (p *serviceState) describe(now time.Time) (Status, Holders, []ItemStatus) {
-	s := Status{Service: p.keys.Service(), Members: []StatusMember{}}
-	v := p.view(p.odd)
-	if v.leader != "" {
-		s.Leader = &StatusLeader{ID: v.leader, Epoch: p.leader.ModifyIndex}
-	}
-	s.Frozen, s.Drained, s.Pins = v.orders.Frozen, slices.Sorted(maps.Keys(v.orders.Drained)),
-		len(v.orders.Pins)
-	s.Orders = standing(v.orders)
-	s.Brake, s.Refused = v.brake, v.note.Refused
-	holders := map[string]*Holder{}
-	for _, id := range slices.Sorted(maps.Keys(v.members)) {
-		m := v.members[id]
-		s.Members = append(s.Members, StatusMember{
-			ID: m.ID, Address: m.Address, Status: m.Status, Idle: m.Idle, Capacity: m.Capacity,
-			Zone: m.Zone, Version: m.Version, WorkVersion: m.WorkVersion,
-			Drained: slices.Contains(s.Drained, m.ID),
-			Lease:   v.leaseOf(m), SilentSince: m.silent,
-		})
-		holders[m.ID] = &Holder{ID: m.ID, Status: m.Status}
-	}
-	for i := range s.Members {
-		m := &s.Members[i]
-		for _, f := range v.failed {
-			if f.FailsAt(m.ID, v.members[m.ID].session, now) {
-				m.FailedItems++
-			}
-		}
-	}
-	p.count(v, &s, holders)
-	items, states, at := v.items()
-	s.Work.States = states
-	all := Holders{Members: []Holder{}, Free: []string{}}
-	for i := range s.Members {
-		m := &s.Members[i]
-		h := holders[m.ID]
-		m.Items, m.Releasing, m.States = len(h.Own)+len(h.Releasing), len(h.Releasing), at[m.ID]
-		all.Members = append(all.Members, *h)
-		delete(holders, h.ID)
-	}
-	for _, h := range holders {
-		s.Absent = append(s.Absent, StatusMember{ID: h.ID, Status: h.Status, Items: len(h.Own) +
-			len(h.Releasing), Releasing: len(h.Releasing), States: at[h.ID],
-			Since: v.missedSince(h.ID), SilentSince: p.silentSince(h.ID, v.acks[h.ID].By)})
-		all.Members = append(all.Members, *h)
-	}
-	slices.SortFunc(s.Absent, func(a, b StatusMember) int { return strings.Compare(a.ID, b.ID) })
-	slices.SortFunc(all.Members, func(a, b Holder) int { return strings.Compare(a.ID, b.ID) })
-	place := map[string]int{}
-	for i := range all.Members {
-		h := &all.Members[i]
-		h.Own, h.Releasing = orEmpty(h.Own), orEmpty(h.Releasing)
-		place[h.ID] = i
-	}
-	for _, i := range items {
-		if i.Member == "" {
-			all.Free = append(all.Free, i.ID)
-			if i.State == ItemQuarantined {
-				all.Quarantined = append(all.Quarantined, i.ID)
-			}
-		} else if i.State != ItemRunning {
-			n, there := place[i.Member]
-			if !there {
-				continue // its only key cannot be read
-			}
-			h := &all.Members[n]
-			if h.States == nil {
-				h.States = map[ItemState][]string{}
-			}
-			h.States[i.State] = append(h.States[i.State], i.ID)
-		}
-	}
-	s.Strange = p.strange
-	s.Problems = problems(s, items, now)
-	return s, all, items
-}
-
-// standing are the orders to freeze and to drain.
-func standing(o protocol.Orders) (all []StatusOrder) {
-	add := func(order StatusOrder, name string) {
-		order.By, order.At = o.By[name], o.At[name]
-		all = append(all, order)
-	}
-	if o.Frozen {
-		add(StatusOrder{Kind: "freeze"}, protocol.FreezeOrder)
-	}
-	for _, m := range slices.Sorted(maps.Keys(o.Drained)) {
-		add(StatusOrder{Kind: "drain", Member: m, Deadline: o.Drained[m]}, protocol.DrainOrder(m))
-	}
-	return all
-}
-
-// silentSince is when a process of a member was heard last, if its check has run out.
-func (p *serviceState) silentSince(member string, by protocol.Process) time.Time {
-	if by.Instance == "" {
-		return time.Time{}
-	}
-	return p.silent[store.InstanceID(p.keys.Service(), member, by.Instance)]
-}
-
-// count counts the keys of the items, and says who has which.
-func (p *serviceState) count(v *view, s *Status, holders map[string]*Holder) {
-	s.Work.Total = len(v.work)
-	owned := map[string]bool{}
-	for _, a := range v.keys {
-		if a.Unreadable {
-			continue // its member gives it up
-		}
-		m, w := a.Member, a.Item
-		h := holders[m]
-		if h == nil {
-			h = &Holder{ID: m, Status: StatusGone}
-			holders[m] = h
-		}
-		if a.State == protocol.StateRel {
-			h.Releasing = append(h.Releasing, w)
-		} else {
-			h.Own = append(h.Own, w)
-		}
-		switch {
-		case !v.work[w]:
-			s.Work.Removed++
-		case owned[w]:
-			// a second owner: the protocol does not do that
-			p.odd(store.Entry{Key: p.keys.Assignment(m, w)}, "")
-		case a.State == protocol.StateRel:
-			s.Work.Releasing++
-			owned[w] = true
-		default:
-			s.Work.Owned++
-			owned[w] = true
-		}
-	}
-	s.Work.Free = s.Work.Total - s.Work.Owned - s.Work.Releasing
-}
-
-// orEmpty keeps null out of the JSON.
-func orEmpty(ids []string) []string {
-	if ids == nil {
-		return []string{}
-	}
-	return ids
 }
 
 // Locate tells where an item is worked on, by reading Consul: two reads, and one for each member.
@@ -489,6 +112,22 @@ func (c *Client) Locate(ctx context.Context, item string) (routing.Location, err
 func (c *Client) write(ctx context.Context, once *store.Once, ops ...store.Op) error {
 	_, err := once.Txn(ctx, c.keys.Sign(c.by, ops)...)
 	return err
+}
+
+// names lists what parse finds in the keys below a prefix, in order.
+func (c *Client) names(ctx context.Context, doing, prefix string,
+	parse func(key string) (string, bool)) ([]string, error) {
+	keys, _, err := c.store.ListKeys(ctx, prefix, "")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	names := keys[:0]
+	for _, key := range keys {
+		if name, ok := parse(key); ok {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // stamp is how an order says when it was given; a value that is new is also what

@@ -3,7 +3,6 @@ package operator_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -70,96 +69,6 @@ func (d *desk) commits() func() []devconsul.Commit {
 	var seen []devconsul.Commit
 	d.consul.OnCommit(func(c devconsul.Commit) { seen = append(seen, c) })
 	return func() []devconsul.Commit { return seen }
-}
-
-func TestStatusSaysWhoLeadsWhoIsThereAndWhoHasWhat(t *testing.T) {
-	operate(t, func(t *testing.T, d *desk) {
-		d.lock("leader", "n1")
-		d.lock("members/n1", `{"status":"alive","host_address":"10.0.0.1:80","zone":"a"}`)
-		d.lock("members/n10", "alive")
-		d.lock("members/n2", `{"status":"leaving"}`)
-		d.put("assignments/n1/", "")
-		d.put("assignments/n1/a", `{"s":"own"}`)
-		d.put("assignments/n10/b", "own")
-		d.put("assignments/n2/c", `{"s":"rel"}`)
-		d.put("assignments/n7/d", `{"s":"own"}`) // of a member that has vanished
-		d.put("assignments/n1/z", `{"s":"rel"}`) // of an item that was removed
-		for _, w := range []string{"a", "b", "c", "d", "e"} {
-			d.put("workload/"+w, "")
-		}
-		ann := d.op.As("ann@desk")
-		d.must(ann.Freeze(t.Context()))
-		d.must(ann.Drain(t.Context(), "n2"))
-		d.must(d.op.Pin(t.Context(), "a", "n1"))
-
-		status, holders, _, err := d.op.Look(t.Context())
-		d.must(err)
-		if status.Leader == nil || status.Leader.Epoch == 0 {
-			t.Fatalf("leader: %+v", status.Leader)
-		}
-		status.Leader.Epoch = 7
-		got, _ := json.Marshal(status)
-		want := `{"service":"demo","leader":{"id":"n1","epoch":7},"members":[` +
-			`{"id":"n1","address":"10.0.0.1:80","status":"alive","items":2,"releasing":1,` +
-			`"zone":"a","states":{"owned":1,"stopping":1}},` +
-			`{"id":"n10","address":"","status":"alive","items":1,"states":{"owned":1}},` +
-			`{"id":"n2","address":"","status":"leaving","items":1,"releasing":1,"drained":true,` +
-			`"states":{"stopping":1}}],` +
-			`"work":{"total":5,"owned":3,"releasing":1,"free":1,"removed":1,` +
-			`"states":{"free":1,"owned":2,"stopping":1,"waiting":1}},` +
-			`"absent":[{"id":"n7","address":"","status":"gone","items":1,` +
-			`"states":{"waiting":1}}],` +
-			`"frozen":true,"drained":["n2"],"orders":[{"kind":"freeze","by":"ann@desk",` +
-			`"at":"2000-01-01T00:00:00Z"},{"kind":"drain","member":"n2","by":"ann@desk",` +
-			`"at":"2000-01-01T00:00:00Z"}],"pins":1,"problems":[{"kind":"waiting",` +
-			`"text":"1 item waits (d): n7 is gone, and an operator has frozen the assignments: ` +
-			`\"coordd thaw\"","count":1,"items":["d"]},` +
-			`{"kind":"free","text":"1 item is free (e): an operator has frozen the assignments: ` +
-			`\"coordd thaw\"","count":1,"items":["e"]}]}`
-		if string(got) != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
-		got, _ = json.Marshal(holders)
-		want = `{"members":[{"id":"n1","status":"alive","own":["a"],"releasing":["z"],` +
-			`"states":{"owned":["a"],"stopping":["z"]}},` +
-			`{"id":"n10","status":"alive","own":["b"],"releasing":[],"states":{"owned":["b"]}},` +
-			`{"id":"n2","status":"leaving","own":[],"releasing":["c"],` +
-			`"states":{"stopping":["c"]}},` +
-			`{"id":"n7","status":"gone","own":["d"],"releasing":[],` +
-			`"states":{"waiting":["d"]}}],"free":["e"]}`
-		if string(got) != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
-	})
-}
-
-func TestKeysThatCannotBeReadAreNamedAndSkipped(t *testing.T) {
-	operate(t, func(t *testing.T, d *desk) {
-		d.put("leader", "n1") // locked by nobody: nobody leads
-		d.lock("members/n1", "{garbage")
-		d.put("members/ghost", "alive") // locked by nobody
-		d.put("assignments/n1/a", "whatever")
-		d.put("assignments/n1/b", "own")
-		d.put("assignments/n2/b", "own") // a second owner
-		d.put("control/dance", "")
-		d.put("workload/a", "")
-		d.put("workload/b", "")
-		d.put("workload/deep/er", "")
-		status, err := d.op.Status(t.Context())
-		d.must(err)
-		if status.Leader != nil || len(status.Members) != 1 || status.Members[0].Items != 1 {
-			t.Errorf("got %+v", status)
-		}
-		if w := status.Work; w.Total != 2 || w.Owned != 1 || w.Free != 1 {
-			t.Errorf("work: %+v", w)
-		}
-		for _, key := range []string{"members/n1", "members/ghost", "assignments/n1/a",
-			"assignments/n2/b", "control/dance", "workload/deep/er"} {
-			if !slices.Contains(status.Strange, "service/demo/"+key) {
-				t.Errorf("%s is not named in %q", key, status.Strange)
-			}
-		}
-	})
 }
 
 func TestAddWorkChecksEverythingBeforeItWritesAnything(t *testing.T) {

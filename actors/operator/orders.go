@@ -69,17 +69,12 @@ func (c *Client) ItemsLeft(ctx context.Context, member string) (int, error) {
 	if err := protocol.CheckID("member id", member); err != nil {
 		return 0, err
 	}
-	names, err := c.store.ListKeys(ctx, c.keys.AssignmentsOf(member), "")
-	if err != nil {
-		return 0, fmt.Errorf("counting the items of %s: %w", member, err)
-	}
-	left := 0
-	for _, name := range names {
-		if _, item, ok := c.keys.ParseAssignment(name); ok && item != "" {
-			left++
-		}
-	}
-	return left, nil
+	items, err := c.names(ctx, "counting the items of "+member, c.keys.AssignmentsOf(member),
+		func(key string) (string, bool) {
+			_, item, ok := c.keys.ParseAssignment(key)
+			return item, ok && item != ""
+		})
+	return len(items), err
 }
 
 // IsDrained tells whether an order to drain a member stands: one small read. Errors: [ErrInvalid],
@@ -185,25 +180,15 @@ func (c *Client) Unpin(ctx context.Context, item string) error {
 		store.Delete(c.keys.Pin(item)), store.Delete(c.keys.Prefer(item))))
 }
 
-// Pins lists the pinned items and the member of each. Errors as for Status.
-func (c *Client) Pins(ctx context.Context) (map[string]string, error) {
-	orders, err := c.orders(ctx)
-	return orders.Pins, err
-}
-
-// Preferred lists the items that an operator prefers to have on a member, and the member of each.
-// Errors as for Status.
-func (c *Client) Preferred(ctx context.Context) (map[string]string, error) {
-	orders, err := c.orders(ctx)
-	return orders.Preferred, err
-}
-
-func (c *Client) orders(ctx context.Context) (protocol.Orders, error) {
+// Pins lists the items that an operator has pinned, and those that one prefers to have on a member,
+// and the member of each. Errors as for Status.
+func (c *Client) Pins(ctx context.Context) (pinned, preferred map[string]string, err error) {
 	entries, _, err := c.store.List(ctx, c.keys.Control(), store.Consistent)
 	if err != nil {
-		return protocol.Orders{}, fmt.Errorf("reading the orders: %w", err)
+		return nil, nil, fmt.Errorf("reading the orders: %w", err)
 	}
-	return c.keys.ReadOrders(entries, skip), nil
+	orders := c.keys.ReadOrders(entries, skip)
+	return orders.Pins, orders.Preferred, nil
 }
 
 // skip passes over what is strange: Status names it.

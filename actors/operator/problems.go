@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,127 +37,96 @@ func (s Status) Problem() string {
 // slowStart is for how long work may be starting before that is a problem.
 const slowStart = time.Minute
 
-// problems says what is wrong: nobody leads, items run nowhere or loop. What is a moment in the
-// life of every item, that it starts or moves, is no problem.
+// troubles are the states that are a problem, the worst first, and how that is said of one item and
+// of several. What is a moment in the life of every item, that it starts or moves, is none.
+var troubles = []struct {
+	state     ItemState
+	one, many string
+}{
+	{ItemLooping, "loops", "loop"},
+	{ItemQuarantined, "is quarantined", "are quarantined"},
+	{ItemWaiting, "waits", "wait"},
+	{ItemFree, "is free", "are free"},
+	{ItemStarting, "has been starting for more than a minute",
+		"have been starting for more than a minute"},
+}
+
+// problems says what is wrong: nobody leads, items run nowhere or loop, members fail or are silent.
 func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
-	if s.Leader == nil {
-		text := "nobody leads: no member is registered"
-		if n := len(s.Members); n > 0 {
-			text = fmt.Sprintf("nobody leads, of %s", plural(n, "member"))
-		}
-		all = append(all, Problem{Kind: "no-leader", Text: text})
+	add := func(kind, format string, args ...any) {
+		all = append(all, Problem{Kind: kind, Text: fmt.Sprintf(format, args...)})
 	}
-	groups := map[group][]ItemStatus{}
-	for _, i := range items {
-		if g, wrong := groupOf(i, now); wrong {
-			groups[g] = append(groups[g], i)
-		}
+	if n := len(s.Members); s.Leader == nil && n == 0 {
+		add("no-leader", "nobody leads: no member is registered")
+	} else if s.Leader == nil {
+		add("no-leader", "nobody leads, of %s", plural(n, "member"))
 	}
-	order := []ItemState{ItemLooping, ItemQuarantined, ItemWaiting, ItemFree, ItemStarting}
-	sorted := make([]group, 0, len(groups))
-	for g := range groups {
-		sorted = append(sorted, g)
-	}
-	slices.SortFunc(sorted, func(x, y group) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, x.state), slices.Index(order, y.state)),
-			cmp.Compare(x.cause, y.cause), strings.Compare(x.about, y.about),
-			strings.Compare(x.to, y.to))
-	})
-	for _, g := range sorted {
-		n := len(groups[g])
-		if g.state == ItemLooping || g.state == ItemQuarantined {
-			n = max(n, s.Work.States[g.state]) // some may not be named
+	for _, t := range troubles {
+		alike := map[string][]ItemStatus{} // by why
+		for _, i := range items {
+			if i.State != t.state || i.Removed ||
+				t.state == ItemStarting && (i.Since.IsZero() || now.Sub(i.Since) <= slowStart) {
+				continue
+			}
+			why := ""
+			if t.state == ItemWaiting || t.state == ItemFree {
+				why = i.Why
+			}
+			alike[why] = append(alike[why], i)
 		}
-		all = append(all, g.problem(groups[g], n))
+		for _, why := range slices.Sorted(maps.Keys(alike)) {
+			n, verb := len(alike[why]), t.many
+			if t.state == ItemLooping || t.state == ItemQuarantined {
+				n = max(n, s.Work.States[t.state]) // some may not be named
+			}
+			if n == 1 {
+				verb = t.one
+			}
+			all = append(all, trouble(t.state, plural(n, "item")+" "+verb, n, alike[why], why))
+		}
 	}
 	for _, m := range s.Members {
 		if n := m.FailedItems; n >= protocol.SuspectAfter {
-			all = append(all, Problem{Kind: "failing-member", Text: fmt.Sprintf(
-				"work fails at %s: %s moved elsewhere, and it gets no more before it is started "+
-					"anew", m.ID, plural(n, "item"))})
+			add("failing-member", "work fails at %s: %s moved elsewhere", m.ID, plural(n, "item"))
 		}
 	}
 	for _, m := range s.Members {
 		if !m.SilentSince.IsZero() {
-			all = append(all, Problem{Kind: "silent-member", Text: fmt.Sprintf(
-				"%s is silent since %s: its health check has run out, and its session has not; "+
-					"its items (%d) stay with it until that ends, and what their work does is "+
-					"not known", m.ID, utcText(m.SilentSince), m.Items)})
+			add("silent-member", "%s is silent since %s: its health check has run out, and its "+
+				"session has not; its items (%d) stay with it until that ends, and what their work "+
+				"does is not known", m.ID, utcText(m.SilentSince), m.Items)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Refused)) {
-		all = append(all, Problem{Kind: "refused-order", Text: fmt.Sprintf(
-			"Consul refuses what the leader writes about %s, which it tries every 30 s: %s", key,
-			s.Refused[key])})
+		add("refused-order", "Consul refuses what the leader writes about %s, which it tries every "+
+			"30 s: %s", key, s.Refused[key])
 	}
-	if s.Brake != "" && !slices.ContainsFunc(sorted, func(g group) bool {
-		return g.cause == CauseBrake
+	if s.Brake != "" && !slices.ContainsFunc(items, func(i ItemStatus) bool {
+		return i.Cause == CauseBrake && !i.Removed
 	}) {
-		all = append(all, Problem{Kind: "brake", Text: "the leader holds back: " + s.Brake})
+		add("brake", "the leader holds back: %s", s.Brake)
 	}
 	return all
 }
 
-// group is what items have in common that are in the same trouble.
-type group struct {
-	state ItemState
-	cause Cause
-	about string // a member, if it is one's
-	to    string // the member that they are pinned to, if that is the cause
-}
-
-func groupOf(i ItemStatus, now time.Time) (g group, wrong bool) {
-	g = group{state: i.State}
-	switch i.State {
-	case ItemLooping, ItemQuarantined:
-	case ItemFree:
-		g.cause, g.about = i.Cause, i.Pinned
-	case ItemWaiting:
-		g.cause, g.about = i.Cause, i.Member
-		if g.cause == CausePinned {
-			g.to = i.Pinned
-		}
-	case ItemStarting:
-		return g, !i.Since.IsZero() && now.Sub(i.Since) > slowStart
-	default:
-		return g, false
-	}
-	return g, !i.Removed
-}
-
-func (g group) problem(items []ItemStatus, n int) Problem {
-	p := Problem{Kind: string(g.state), Count: n}
+// trouble is the problem of items that are in the same state for the same reason.
+func trouble(state ItemState, text string, n int, items []ItemStatus, why string) Problem {
+	p := Problem{Kind: string(state), Count: n, Until: items[0].Until}
 	for _, i := range items[:min(3, len(items))] {
 		p.Items = append(p.Items, i.ID)
-	}
-	one := func(singular, plural string) string {
-		if n == 1 {
-			return singular
-		}
-		return plural
 	}
 	names := strings.Join(p.Items, ", ")
 	if n > len(p.Items) {
 		names += ", …"
 	}
-	text := plural(n, "item") + " "
-	switch g.state {
-	case ItemLooping:
-		text += one("loops", "loop") + ": " + names
-	case ItemQuarantined:
-		text += one("is", "are") + " quarantined: " + names
-	case ItemStarting:
-		text += one("has", "have") + " been starting for more than a minute: " + names
-	case ItemWaiting:
-		text += one("waits", "wait") + " (" + names + "): " + items[0].Why
-		if until := items[0].Until; !until.IsZero() {
-			text += ", until " + utcText(until) + " at the latest"
-			p.Until = until
-		}
-	case ItemFree:
-		text += one("is", "are") + " free (" + names + "): " + items[0].Why
+	if why == "" {
+		p.Text = text + ": " + names
+		return p
 	}
-	p.Text = text
+	p.Text = fmt.Sprintf("%s (%s): %s", text, names, why)
+	if !p.Until.IsZero() {
+		p.Text += ", until " + utcText(p.Until) + " at the latest"
+	}
 	return p
 }
 

@@ -16,29 +16,19 @@ const servicesRoot = "service/"
 // nobody does any more. A service with members costs one small read; one without costs the names of
 // its items as well. Errors: [ErrUnreachable], [ErrDenied].
 func (c *Client) Unused(ctx context.Context) (bool, error) {
-	for _, x := range []struct {
-		prefix string
-		parse  func(key string) (string, bool)
-	}{{c.keys.Members(), c.keys.ParseMember}, {c.keys.Workload(), c.keys.ParseWorkItem}} {
-		names, err := c.store.ListKeys(ctx, x.prefix, "")
-		if err != nil {
-			return false, fmt.Errorf("looking for members and work: %w", err)
-		}
-		if slices.ContainsFunc(names, func(key string) bool {
-			_, ok := x.parse(key)
-			return ok
-		}) {
-			return false, nil
-		}
+	members, err := c.MemberIDs(ctx)
+	if err != nil || len(members) > 0 {
+		return false, err
 	}
-	return true, nil
+	items, err := c.ItemIDs(ctx)
+	return err == nil && len(items) == 0, err
 }
 
 // Services returns the names below service/ in Consul, sorted: those of all services that the token
 // may see. A name may be that of another system, which keeps its keys there as well. Consul leaves
 // out what the token may not read, or refuses the whole: [ErrDenied].
 func (c *Client) Services(ctx context.Context) ([]string, error) {
-	dirs, err := c.store.ListKeys(ctx, servicesRoot, "/")
+	dirs, _, err := c.store.ListKeys(ctx, servicesRoot, "/")
 	if err != nil {
 		return nil, fmt.Errorf("looking for services: %w", err)
 	}

@@ -112,13 +112,14 @@ func (c *Client) RemoveWork(ctx context.Context, ids ...string) error {
 			return err
 		}
 	}
-	names, err := c.store.ListKeys(ctx, c.keys.Workload(), "")
+	there, err := c.names(ctx, "removing work: nothing is removed", c.keys.Workload(),
+		c.keys.ParseWorkItem)
 	if err != nil {
-		return fmt.Errorf("removing work: nothing is removed: %w", err)
+		return err
 	}
 	var missing, found []string
 	for _, id := range ids {
-		if _, ok := slices.BinarySearch(names, c.keys.WorkItem(id)); ok {
+		if _, ok := slices.BinarySearch(there, id); ok {
 			found = append(found, id)
 		} else {
 			missing = append(missing, id)
@@ -168,7 +169,7 @@ func (c *Client) ListWork(ctx context.Context) ([]WorkStatus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
-	pins, err := c.Pins(ctx)
+	pins, _, err := c.Pins(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
@@ -193,30 +194,10 @@ func (c *Client) ListWork(ctx context.Context) ([]WorkStatus, error) {
 
 // ItemIDs lists the ids of the workload, in order, without reading payloads. Errors as for Status.
 func (c *Client) ItemIDs(ctx context.Context) ([]string, error) {
-	names, err := c.store.ListKeys(ctx, c.keys.Workload(), "")
-	if err != nil {
-		return nil, fmt.Errorf("listing work: %w", err)
-	}
-	ids := names[:0]
-	for _, name := range names {
-		if id, ok := c.keys.ParseWorkItem(name); ok {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	return c.names(ctx, "listing work", c.keys.Workload(), c.keys.ParseWorkItem)
 }
 
 // MemberIDs lists the ids of the registered members, in order. Errors as for Status.
 func (c *Client) MemberIDs(ctx context.Context) ([]string, error) {
-	names, err := c.store.ListKeys(ctx, c.keys.Members(), "")
-	if err != nil {
-		return nil, fmt.Errorf("listing members: %w", err)
-	}
-	ids := names[:0]
-	for _, name := range names {
-		if id, ok := c.keys.ParseMember(name); ok {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	return c.names(ctx, "listing members", c.keys.Members(), c.keys.ParseMember)
 }

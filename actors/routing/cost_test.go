@@ -84,13 +84,12 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 				t.Logf("first reading %d requests, %d bytes; idle %.2f requests/s, %.1f bytes/s; "+
 					"a move %.1f requests, %.0f bytes",
 					first, firstBytes, perSecond, bytesPerSecond, perMove, bytesPerMove)
-				// The pulse's two requests every 2.25 s; each share's poll is asked again every
-				// five minutes, the other two every minute.
-				if most := 2/2.25 + float64(c.members)/280 + 2.0/50; perSecond > most {
+				// The pulse's two requests every 2.25 s; each poll is asked again every five minutes.
+				if most := 2/2.25 + float64(c.members+2)/280; perSecond > most {
 					t.Errorf("%.2f requests/s, want %.2f at the most", perSecond, most)
 				}
-				// No more than the names below members/ and acks/ at each pulse.
-				if bytesPerSecond > 40+40*float64(c.members) {
+				// The names below members/ and acks/ at each pulse, and what the polls bring again.
+				if bytesPerSecond > 40+40*float64(c.members)+float64(firstBytes)/280 {
 					t.Errorf("%.1f bytes/s while nothing happens", bytesPerSecond)
 				}
 				if perMove > 5 || bytesPerMove > float64(firstBytes)*4/float64(c.members)+1000 {

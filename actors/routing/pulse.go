@@ -36,7 +36,7 @@ func (r *Router) runPulse(ctx context.Context) error {
 		}
 		return min(wait, r.maxAge/8)
 	}
-	for answer := range store.Repeat(ctx, r.store.Store, "routing: pulse", pause, ask) {
+	for answer := range store.Repeat(ctx, r.store, "routing: pulse", pause, ask) {
 		supervisor.Ready(ctx)
 		// The polls may hang on connections that died with what failed: nothing that they have not
 		// read anew is as of now, whatever the first of them to be answered says.
@@ -74,9 +74,9 @@ func (r *Router) readIndexes(ctx context.Context) (p pulse, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.maxAge/4)
 	defer cancel()
 	p.sent = time.Now()
-	if p.members, err = r.store.PrefixIndex(ctx, r.keys.Members()); err != nil {
+	if _, p.members, err = r.store.ListKeys(ctx, r.keys.Members(), "/"); err != nil {
 		return p, err
 	}
-	p.acks, err = r.store.PrefixIndex(ctx, r.keys.Acks())
+	_, p.acks, err = r.store.ListKeys(ctx, r.keys.Acks(), "/")
 	return p, err
 }

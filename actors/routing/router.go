@@ -82,6 +82,7 @@ type Router struct {
 	// the shares that are to be read again, and for which acks
 	late    *messages.State[map[string]uint64]
 	lookups *lookups
+	consul  string // the host:port that is asked
 }
 
 // ErrStarted is returned by [Router.Run] when it was called before.
@@ -100,20 +101,19 @@ func New(cfg Config) (*Router, error) {
 		store: s, keys: s.Keys(), log: cfg.Logger, maxAge: cfg.MaxAge,
 		table:  newTable(s.Keys(), cfg.MaxAge, odd.Skip),
 		wanted: messages.NewState(false), late: messages.NewState[map[string]uint64](nil),
-		lookups: newLookups(s),
+		lookups: newLookups(s), consul: store.ConsulAddress(cfg.Client, cfg.Consul),
 	}, nil
 }
 
 // open checks the settings and makes the way to Consul.
-func (cfg Config) open() (*protocol.Store, error) {
+func (cfg *Config) open() (s *protocol.Store, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	client, err := store.ClientOr(cfg.Client)
-	if err != nil {
+	if cfg.Client, err = store.ClientOr(cfg.Client); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
 	}
-	s, err := protocol.New(cfg.Service, store.Config{Client: client, Address: cfg.Consul,
+	s, err = protocol.New(cfg.Service, store.Config{Client: cfg.Client, Address: cfg.Consul,
 		Logger: cfg.Logger, Observer: cfg.Observer})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrConfig, err)
@@ -140,7 +140,7 @@ func (r *Router) Run(ctx context.Context) error {
 // client's transport does not fail when a request's context has ended, so that it cannot be found
 // out. Nothing is sent. Of a client for a socket it is localhost:80 unless [Config].Consul begins
 // with unix://.
-func (r *Router) ConsulAddress() string { return r.store.ConsulAddress() }
+func (r *Router) ConsulAddress() string { return r.consul }
 
 // Close says that nobody keeps the table any more: each question gets [ErrStopped] at once. Run
 // and the actors of [Router.Tree] call it when they end. It is for a host whose tree ends before it
@@ -161,9 +161,9 @@ func (r *Router) Tree() supervisor.Tree {
 		MaxRestarts: -1,
 		Children: []supervisor.Child{
 			actor("routing-pulse", r.runPulse),
-			actor("routing-members", r.follow("routing: members", r.keys.Members(), 0,
+			actor("routing-members", r.follow("routing: members", r.keys.Members(),
 				r.table.members)),
-			actor("routing-acks", r.follow("routing: acks", r.keys.Acks(), 0, r.table.acks)),
+			actor("routing-acks", r.follow("routing: acks", r.keys.Acks(), r.table.acks)),
 			{Name: "routing-shares", Tree: &supervisor.Tree{
 				MaxRestarts: -1, StopTogether: true,
 				Children: []supervisor.Child{actor("watch-manager", r.manageShares)},

@@ -9,22 +9,19 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// sharePoll is how long a poll of a member's share waits at the server: there are many of them, and
-// each asks again on a connection of its own. One that died unnoticed is found out by the pulse.
-const sharePoll = 5 * time.Minute
+// pollWait is how long a poll waits at the server: one that ends without a change brings all that
+// is below its prefix again. A connection that died unnoticed is found out by the pulse.
+const pollWait = 5 * time.Minute
 
 // follow returns an actor that follows prefix by long polls and enters each view into the table,
 // with the generation in which its watch was begun.
-func (r *Router) follow(what, prefix string, wait time.Duration, enter func(store.View, int,
+func (r *Router) follow(what, prefix string, enter func(store.View, int,
 	time.Time)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if _, err := r.wanted.Reader().Wait(ctx, func(on bool) bool { return on }); err != nil {
 			return nil
 		}
-		w, gen := r.store.WatchPrefix(prefix).Quiet(), 0
-		if wait != 0 {
-			w.Wait(wait)
-		}
+		w, gen := store.WatchPrefix(r.store, prefix).Wait(pollWait), 0
 		next := func(poll context.Context) (store.View, error) {
 			if w.Anew() {
 				gen = r.table.generation()
@@ -103,7 +100,7 @@ func (r *Router) manageShares(ctx context.Context) error {
 			if watched[id] != nil {
 				continue
 			}
-			run := r.follow("routing: items of "+id, r.keys.AssignmentsOf(id), sharePoll,
+			run := r.follow("routing: items of "+id, r.keys.AssignmentsOf(id),
 				r.enterShare(id, after[id]))
 			h, err := group.Start(supervisor.Child{Name: shareName + id, Run: run,
 				HealthyAfter: 10 * time.Second})

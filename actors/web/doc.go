@@ -8,13 +8,13 @@
 // `coordd run --http` serves the same handler, and so does `coordd dev`, by [NewObserver]:
 //
 //	GET  /                 the page: what is wrong, members, their items, what happened
-//	GET  /v1/status        [actors.Status], as `coordd status --json` prints it
-//	GET  /v1/members       list of [actors.StatusMember], as `coordd members --json`
-//	GET  /v1/items         list of [actors.ItemStatus], as `coordd items --json`, in pages
-//	GET  /v1/items/ID      [actors.Explanation], as `coordd explain ID --json`
-//	GET  /v1/holders       [actors.Holders]: who has which item, in the fewest bytes
-//	GET  /v1/events        list of [actors.Event], as `coordd events --json`, or a stream of them
-//	GET  /v1/plan          [actors.Plan], as `coordd plan --json`
+//	GET  /v1/status        [operator.Status], as `coordd status --json` prints it
+//	GET  /v1/members       list of [operator.StatusMember], as `coordd members --json`
+//	GET  /v1/items         list of [operator.ItemStatus], as `coordd items --json`, in pages
+//	GET  /v1/items/ID      [operator.Explanation], as `coordd explain ID --json`
+//	GET  /v1/holders       [operator.Holders]: who has which item, in the fewest bytes
+//	GET  /v1/events        list of [operator.Event], as `coordd events --json`, or a stream of them
+//	GET  /v1/plan          [operator.Plan], as `coordd plan --json`
 //	GET  /v1/tree          [supervisor.Report]: every actor with its restarts and their causes
 //	GET  /v1/openapi.json  all of this for programs, the file openapi.json here
 //	GET  /metrics          the metrics, if Options.Metrics has a handler for them

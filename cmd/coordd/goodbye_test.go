@@ -89,7 +89,7 @@ func TestTheGoodbyeTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing.
 		len(left) > 0 {
 		t.Errorf("left are %v (%v)", left, err)
 	}
-	if exists, err := s.SessionExists(t.Context(), session); err != nil || exists {
+	if _, exists, err := s.SessionInfo(t.Context(), session); err != nil || exists {
 		t.Errorf("the session exists: %v (%v)", exists, err)
 	}
 }

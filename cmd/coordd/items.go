@@ -92,11 +92,7 @@ RESTARTS counts how often its work has ended by itself at that member.`,
 // withPins returns the items that are pinned or preferred, with those that are not in the workload.
 func withPins(ctx context.Context, q query, items []operator.ItemStatus) ([]operator.ItemStatus,
 	error) {
-	pins, err := q.Pins(ctx)
-	if err != nil {
-		return nil, err
-	}
-	preferred, err := q.Preferred(ctx)
+	pins, preferred, err := q.Pins(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -17,6 +18,10 @@ import (
 // tests to leaving no goroutine behind.
 func TestMain(m *testing.M) {
 	os.Setenv("GODEBUG", "tracebacklabels=1")
+	// The scripts wait for programs, and use a tenth of the time to compute.
+	if err := flag.Set("test.parallel", "10"); err != nil {
+		panic(err)
+	}
 	coordd := func() { os.Exit(start()) }
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"coordd":      coordd,

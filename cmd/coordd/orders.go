@@ -165,7 +165,7 @@ member that is not registered: the order stands for when it comes.`,
 				return given{}, err
 			}
 		}
-		pins, err := q.Pins(ctx)
+		pins, _, err := q.Pins(ctx)
 		if err != nil {
 			return given{}, err
 		}
@@ -409,7 +409,7 @@ func (a *app) awaitOwner(ctx context.Context, q query, timeout time.Duration) er
 		if has || err != nil {
 			return has, left, err
 		}
-		pins, err := q.Pins(ctx)
+		pins, _, err := q.Pins(ctx)
 		if err == nil && pins[item] != member {
 			err = fmt.Errorf("%s, and is pinned there no longer: somebody said \"coordd unpin %s\"",
 				left, item)

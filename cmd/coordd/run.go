@@ -109,7 +109,7 @@ func (o *runFlags) config() actors.Config {
 			LockDelay: o.lockDelay, LeaseMargin: o.leaseMargin, Grace: o.grace,
 			LeaderSoak: o.leaderSoak, Merge: o.merge, WorkerSoak: o.workerSoak,
 			MoveBudget: o.moveBudget.items, MoveBudgetShare: o.moveBudget.share,
-			ItemCooldown: o.itemCooldown, RestartWindow: o.restartWindow, BrakeHold: o.brakeHold},
+			RestartWindow: o.restartWindow, BrakeHold: o.brakeHold},
 		Host:    actors.Host{PublishItems: o.publish},
 		Backend: o.backend, ConfigLog: o.configLog,
 	}

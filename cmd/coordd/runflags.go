@@ -26,7 +26,7 @@ type runFlags struct {
 	moveBudget                                moveBudget
 	ttl, lease, renew, leaseMargin, checkTTL  time.Duration
 	grace, lockDelay, leaderSoak, workerSoak  time.Duration
-	merge, itemCooldown, brakeHold            time.Duration
+	merge, brakeHold                          time.Duration
 	stopTimeout, restartWait, keepItems       time.Duration
 	onChange                                  onChange
 	maxRestarts                               int
@@ -155,9 +155,6 @@ func (o *runFlags) registerLeader(f *pflag.FlagSet) {
 	f.Var(&o.moveBudget, "move-budget",
 		"The most `items` that are on the move at one time for balance, or from drained members: "+
 			"a number, or a share of the workload, such as 5%.")
-	f.DurationVar(&o.itemCooldown, "item-cooldown", 0,
-		"The `time` for which an item stays where it was placed before it is moved for balance "+
-			"again.")
 	f.DurationVar(&o.brakeHold, "brake-time", 0,
 		"The `time` for which the brake stays on when more than half of the members have "+
 			"vanished. Without it: 6 times the ttl.")

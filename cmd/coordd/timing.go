@@ -45,7 +45,7 @@ slower one adds what an answer takes, 5 times, and to what begins with a lost le
 
 // worstCases are what the settings of cfg cost, which are those of the flags.
 func (o *runFlags) worstCases(cfg actors.Config) (all []worstCase) {
-	f := cfg.Formulas()
+	f := cfg.Bounds()
 	add := func(key, event string, formula actors.Formula, more string) {
 		all = append(all, worstCase{Key: key, Event: event, Seconds: formula.Total().Seconds(),
 			Formula: formula.String() + more})
@@ -53,7 +53,7 @@ func (o *runFlags) worstCases(cfg actors.Config) (all []worstCase) {
 	ofLeader := func(of actors.Formula) actors.Formula { return of.Plus(f.OfLeader...) }
 	add("hand_over", "a member stops: its items run elsewhere", f.HandOver,
 		", from the end of its work")
-	if o.exec != "" && o.restartWait <= cfg.Bounds().Detect {
+	if o.exec != "" && o.restartWait <= f.Detect.Total() {
 		wait := actors.Formula{{Name: "restart-wait", Each: o.restartWait, Times: 1}}
 		add("take_over_after_kill", "coordd is killed, and its guard lives",
 			wait.Plus(f.HandOver...).Plus(f.Slack[0]),

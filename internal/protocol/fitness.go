@@ -72,7 +72,7 @@ func (s *Store) Fitness(ctx context.Context, member string) error {
 
 // denied tells whether the token may not do one of ops, none of which is ever applied.
 func (s *Store) denied(ctx context.Context, ops []store.Op) (bool, error) {
-	_, err := s.NamedTxn(ctx, "fitness", ops...)
+	_, err := s.Txn(ctx, ops...)
 	switch {
 	case errors.Is(err, store.ErrDenied):
 		return true, nil

@@ -44,19 +44,18 @@ func (s *Store) Goodbye(ctx context.Context, l Leaving) error {
 		ops = append(ops, store.DeleteTree(s.keys.AssignmentsOf(l.Member)),
 			store.Delete(s.keys.Ack(l.Member)))
 	}
-	return s.leave(ctx, "goodbye", l, ops...)
+	return s.leave(ctx, l, ops...)
 }
 
 // leave takes the member's record away, with what ops do, and its summary, where the token allows
 // that: nothing rests on a summary.
-func (s *Store) leave(ctx context.Context, name string, l Leaving, ops ...store.Op) error {
+func (s *Store) leave(ctx context.Context, l Leaving, ops ...store.Op) error {
 	key := s.keys.Member(l.Member)
 	ops = slices.Concat([]store.Op{store.CheckSession(key, l.Session)}, ops,
 		[]store.Op{store.Delete(key)})
-	_, err := s.NamedTxn(ctx, name, append(slices.Clip(ops),
-		store.Delete(s.keys.State(l.Member)))...)
+	_, err := s.Txn(ctx, append(slices.Clip(ops), store.Delete(s.keys.State(l.Member)))...)
 	if errors.Is(err, store.ErrDenied) {
-		_, err = s.NamedTxn(ctx, name, ops...)
+		_, err = s.Txn(ctx, ops...)
 	}
 	return err
 }
@@ -68,8 +67,7 @@ func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	return s.leave(ctx, "goodbye for a while", l,
-		store.Set(s.keys.Ack(l.Member), ack.Encode(), 0))
+	return s.leave(ctx, l, store.Set(s.keys.Ack(l.Member), ack.Encode(), 0))
 }
 
 // Depart does for a dead member all that its own clean stop would have done:
@@ -78,12 +76,14 @@ func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
 // was accepted: if not, the record was not the session's any more, perhaps because of an earlier
 // try whose answer was lost.
 func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error) {
-	err = s.Retry(ctx, "goodbye", func(ctx context.Context) error { return s.Goodbye(ctx, l) })
+	err = store.Retry(ctx, s, "goodbye", func(ctx context.Context) error {
+		return s.Goodbye(ctx, l)
+	})
 	accepted = err == nil
 	if err != nil && !errors.Is(err, store.ErrRefused) {
 		return false, err
 	}
-	err = s.Retry(ctx, "leader key", func(ctx context.Context) error {
+	err = store.Retry(ctx, s, "leader key", func(ctx context.Context) error {
 		return s.Resign(ctx, l.Session, AsTheTermSays, true)
 	})
 	if err == nil {
@@ -91,7 +91,7 @@ func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error
 	} else if !errors.Is(err, store.ErrRefused) {
 		return accepted, err
 	}
-	return accepted, s.Retry(ctx, "session", func(ctx context.Context) error {
+	return accepted, store.Retry(ctx, s, "session", func(ctx context.Context) error {
 		return s.DestroySession(ctx, l.Session)
 	})
 }

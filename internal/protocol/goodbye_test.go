@@ -63,7 +63,7 @@ func TestADepartedLeaderLeavesNothingAndNoLockDelay(t *testing.T) {
 			t.Errorf("accepted %v, %v", accepted, err)
 		}
 		wantKeys(t, s, neighbour...)
-		if exists, err := s.SessionExists(t.Context(), l.Session); err != nil || exists {
+		if _, exists, err := s.SessionInfo(t.Context(), l.Session); err != nil || exists {
 			t.Errorf("its session exists: %v, %v", exists, err)
 		}
 		// A successor of either kind need not wait.
@@ -98,7 +98,7 @@ func TestAGoodbyeForAFormerSessionChangesNothing(t *testing.T) {
 		}
 		want := append(append([]string{}, inherited...), neighbour...)
 		wantKeys(t, s, append(want, "leader", "members/m1")...)
-		if exists, err := s.SessionExists(t.Context(), heir); err != nil || !exists {
+		if _, exists, err := s.SessionInfo(t.Context(), heir); err != nil || !exists {
 			t.Errorf("the successor's session exists: %v, %v", exists, err)
 		}
 	})

@@ -22,12 +22,6 @@ type LeaderState struct {
 	Life time.Duration `json:"life,omitempty"`
 	// Brake says why nothing is planned although there is something to do; empty when it is not so.
 	Brake string `json:"brake,omitempty"`
-	// Peak is how large the workload was before most of it went, while the brake is on for that:
-	// whoever leads next holds it too, however long nobody has led. 0: it is not on for that.
-	Peak int `json:"peak,omitempty"`
-	// Override is the order to release the brake that had been carried out when it came on, by its
-	// ModifyIndex: it is about something else. 0: there was none.
-	Override uint64 `json:"override,omitempty"`
 	// Refused are the orders that Consul refuses, by key, and why: they are skipped for a while.
 	Refused map[string]string `json:"refused,omitempty"`
 	// Absent are the vanished members whose items wait for them.
@@ -35,16 +29,12 @@ type LeaderState struct {
 }
 
 // Waited is how long a vanished member has been waited for. It counts for one absence only: while
-// the member has not been back, which would have raised its ack and its sentinel.
+// the member has not been back, which would have raised its ack.
 type Waited struct {
 	Ack     uint64        `json:"ack"` // ModifyIndex of its ack all the while
 	Session string        `json:"sid"` // of its last registration, as that ack names it
 	For     time.Duration `json:"for"` // nanoseconds; it has been longer since
-	// Sentinel is the ModifyIndex of its sentinel all the while, which nothing but registering
-	// writes, as a stranger may the ack. 0: not known, as with versions before this one.
-	Sentinel uint64 `json:"sentinel,omitempty"`
-	// Of is how long it is waited for in all, for those who look. Nanoseconds; 0: not said, as by
-	// versions before this one.
+	// Of is how long it is waited for in all, for those who look. Nanoseconds.
 	Of time.Duration `json:"of,omitempty"`
 }
 
@@ -67,9 +57,6 @@ func ParseLeaderState(value []byte) (LeaderState, error) {
 	if len(s.Brake) > maxBrake || strings.ContainsFunc(s.Brake, unicode.IsControl) {
 		return LeaderState{}, store.Invalid("leader state", "its brake is no line of text: %q",
 			store.ShortenPart(s.Brake))
-	}
-	if s.Peak < 0 {
-		return LeaderState{}, store.Invalid("leader state", "a workload of %d items", s.Peak)
 	}
 	if s.Life < 0 || s.Life > NoteLife(store.MaxTTL, store.MaxLockDelay) {
 		return LeaderState{}, store.Invalid("leader state",

@@ -9,7 +9,7 @@ import (
 // Store is the way to Consul for one service: a [store.Store], the names of the service's keys, and
 // the transactions that mean something to its members.
 type Store struct {
-	*store.Store
+	store.Store
 	keys Keys
 	log  *slog.Logger
 }
@@ -24,7 +24,7 @@ func New(service string, cfg store.Config) (*Store, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	s, err := store.New(cfg)
+	s, err := store.Open(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -37,5 +37,5 @@ func (s *Store) Keys() Keys { return s.keys }
 // KV returns the key-value store for hosts. Keys are used as given, without the service's prefix;
 // creating one moves a counter below service/<service>/sequence/kv/.
 func (s *Store) KV() *store.KV {
-	return s.Store.KV(func(key string) string { return s.keys.SequenceOf("kv", key) })
+	return store.NewKV(s, func(key string) string { return s.keys.SequenceOf("kv", key) })
 }

@@ -53,7 +53,7 @@ const MinLease = 2 * time.Second
 // ReadTerm reads the leader key and the term key at one point of the log, consistently. A key that
 // is missing has CreateIndex 0.
 func (s *Store) ReadTerm(ctx context.Context) (leader, term store.Entry, err error) {
-	r, err := s.ReadTxn(ctx, store.GetOrEmpty(s.keys.Leader()),
+	r, err := s.Txn(ctx, store.GetOrEmpty(s.keys.Leader()),
 		store.GetOrEmpty(s.keys.Term()))
 	if err != nil {
 		return store.Entry{}, store.Entry{}, err
@@ -101,7 +101,7 @@ func (s *Store) Resign(ctx context.Context, session string, left time.Duration,
 			}
 			ops = append([]store.Op{store.CAS(term.Key, t.Encode(), 0, term.ModifyIndex)}, ops...)
 		}
-		if _, err = s.NamedTxn(ctx, "resign", ops...); !errors.Is(err, store.ErrRefused) {
+		if _, err = s.Txn(ctx, ops...); !errors.Is(err, store.ErrRefused) {
 			return err
 		}
 	}

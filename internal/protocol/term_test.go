@@ -10,6 +10,7 @@ import (
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -63,7 +64,7 @@ func TestAResignationReadsAgainWhereOthersWriteInBetween(t *testing.T) {
 						if left--; left >= 0 {
 							e, _, _, err := s.Get(t.Context(), s.Keys().Root()+key, 0)
 							must(t, err)
-							must(t, s.Put(t.Context(), e.Key, e.Value, e.Flags+1))
+							must(t, keys.Put(t.Context(), s, e.Key, e.Value, e.Flags+1))
 						}
 						return resp, err
 					}))

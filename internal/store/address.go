@@ -40,14 +40,14 @@ func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
 		Password: unescaped(password)}
 }
 
-// ConsulAddress is the host:port that the store's client asks; empty: a socket, or it cannot be
+// ConsulAddress is the host:port that a client asks; empty: a socket, or it cannot be
 // found out. Nothing is sent: the library shows its settings in the error of a request that ends
 // before it begins, and nowhere else. It shows localhost:80 for a socket, which only
-// [Config].Address, or the library's variable, can tell from that address.
-func (s *Store) ConsulAddress() string {
+// the [Config].Address that goes with the client, or the library's variable, can tell from that.
+func ConsulAddress(client *api.Client, given string) string {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := s.client.Raw().Query("/", nil, (&api.QueryOptions{}).WithContext(ended))
+	_, err := client.Raw().Query("/", nil, (&api.QueryOptions{}).WithContext(ended))
 	failed, ok := errors.AsType[*url.Error](err)
 	if !ok {
 		return ""
@@ -61,7 +61,8 @@ func (s *Store) ConsulAddress() string {
 		port = "443"
 	}
 	address := net.JoinHostPort(asked.Hostname(), cmp.Or(asked.Port(), port))
-	if address == "localhost:80" && s.socket {
+	given = cmp.Or(given, api.DefaultConfig().Address)
+	if address == "localhost:80" && strings.HasPrefix(given, "unix://") {
 		return ""
 	}
 	return address

@@ -63,11 +63,7 @@ func TestTheAddressThatAClientAsksIsFoundOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := store.New(store.Config{Client: client, Address: consul})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.ConsulAddress()
+		return store.ConsulAddress(client, consul)
 	}
 	for consul, want := range map[string]string{
 		"10.0.0.5:8500": "10.0.0.5:8500", "consul": "consul:80", "http://consul": "consul:80",

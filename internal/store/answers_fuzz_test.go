@@ -64,7 +64,7 @@ func FuzzAnyAnswer(f *testing.F) {
 			defer cancel()
 			everyCall(t, ctx, s)
 			asked.Store(0)
-			w := s.WatchPrefix("work/")
+			w := store.WatchPrefix(s, "work/")
 			for range 3 { // as an actor does: Next leaves the pause after an error to it
 				if _, err := w.Next(ctx); err != nil {
 					oneKind(t, err)
@@ -78,7 +78,7 @@ func FuzzAnyAnswer(f *testing.F) {
 }
 
 // everyCall makes each call of the store and checks what it returns.
-func everyCall(t *testing.T, ctx context.Context, s *store.Store) {
+func everyCall(t *testing.T, ctx context.Context, s store.Store) {
 	e, found, at, err := s.Get(ctx, "leader", store.Consistent)
 	if oneKind(t, err); err == nil && (found && e.Key != "leader" || at == 0) {
 		t.Errorf("Get gave %+v, index %d", e, at)
@@ -90,7 +90,7 @@ func everyCall(t *testing.T, ctx context.Context, s *store.Store) {
 			t.Errorf("List of work/ gave %+v with %v", e, err)
 		}
 	}
-	names, err := s.ListKeys(ctx, "assignments/", "/")
+	names, _, err := s.ListKeys(ctx, "assignments/", "/")
 	oneKind(t, err)
 	for _, name := range names {
 		if !strings.HasPrefix(name, "assignments/") {
@@ -103,7 +103,7 @@ func everyCall(t *testing.T, ctx context.Context, s *store.Store) {
 			t.Errorf("a transaction counts as applied without an answer about its write: %+v", res)
 		}
 	}
-	res, err = s.ReadTxn(ctx, store.GetOrEmpty("work/a"),
+	res, err = s.Txn(ctx, store.GetOrEmpty("work/a"),
 		store.CheckNotExists("members/m"))
 	if oneKind(t, err); err == nil {
 		if _, ok := res.Entry("work/a"); !ok {
@@ -118,12 +118,12 @@ func everyCall(t *testing.T, ctx context.Context, s *store.Store) {
 	}
 	_, err = s.RenewSession(ctx, "s", 0)
 	oneKind(t, err)
-	_, err = s.SessionExists(ctx, "s")
+	_, _, err = s.SessionInfo(ctx, "s")
 	oneKind(t, err)
 	oneKind(t, s.DestroySession(ctx, "s"))
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := s.KV(counter).Put(short, "a", []byte("b")); err != nil &&
+	if err := store.NewKV(s, counter).Put(short, "a", []byte("b")); err != nil &&
 		!errors.Is(err, context.DeadlineExceeded) {
 		oneKind(t, err)
 	}

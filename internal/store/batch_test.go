@@ -15,6 +15,7 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"pgregory.net/rapid"
 )
 
@@ -22,7 +23,7 @@ import (
 const perTxn = store.MaxOps - 2
 
 // guarded makes a leader key and returns its guard.
-func guarded(t *testing.T, s *store.Store) store.Op {
+func guarded(t *testing.T, s store.Store) store.Op {
 	t.Helper()
 	return store.CheckIndex("leader", txn(t, s, store.Lock("leader", []byte("me"), 0,
 		session(t, s))).Index)
@@ -36,7 +37,7 @@ func unit(member string, item int) store.Unit {
 }
 
 func TestSharedConditionsAreOnceInATransactionAndBeforeAllOperations(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+	batched(t, func(t *testing.T, p *spy, s store.Store, guard store.Op) {
 		var units []store.Unit
 		for m := range 2 {
 			member := fmt.Sprint("m", m)
@@ -63,7 +64,7 @@ func TestSharedConditionsAreOnceInATransactionAndBeforeAllOperations(t *testing.
 }
 
 func TestConditionsThatContradictEachOtherDoNotShareATransaction(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+	batched(t, func(t *testing.T, p *spy, s store.Store, guard store.Op) {
 		index := txn(t, s, store.Set("c", nil, 0)).Index
 		p.txns = nil
 		good, bad := unit("m1", 1), unit("m2", 2)
@@ -79,9 +80,9 @@ func TestConditionsThatContradictEachOtherDoNotShareATransaction(t *testing.T) {
 }
 
 func TestARefusalElsewhereIsOfItsTransactionAloneAndNamesTheUnit(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
-		must(t, s.Put(t.Context(), "a/m/00130", []byte("taken"), 0))
-		must(t, s.Put(t.Context(), "a/m/00140", []byte("taken"), 0))
+	batched(t, func(t *testing.T, p *spy, s store.Store, guard store.Op) {
+		must(t, keys.Put(t.Context(), s, "a/m/00130", []byte("taken"), 0))
+		must(t, keys.Put(t.Context(), s, "a/m/00140", []byte("taken"), 0))
 		var units []store.Unit
 		for i := range perTxn * 3 {
 			units = append(units, unit("m", i))
@@ -128,12 +129,12 @@ func TestAfterAnUnknownOutcomeOrARefusedGuardNothingMoreIsSent(t *testing.T) {
 		"session": {answered(409, `{"Results":null,"Errors":[{"OpIndex":3,`+
 			`"What":"invalid session \"x\""}]}`), store.ErrSessionGone, false},
 		"guard": {func(t *testing.T, p *spy) (*http.Response, error) {
-			must(t, over(t, p.next).Put(context.Background(), "leader", []byte("stranger"), 0))
+			must(t, keys.Put(context.Background(), over(t, p.next), "leader", []byte("stranger"), 0))
 			return nil, nil
 		}, store.ErrRefused, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+			batched(t, func(t *testing.T, p *spy, s store.Store, guard store.Op) {
 				p.before = func(n int, _ []wire) (*http.Response, error) {
 					if n == 1 {
 						return fault.do(t, p)
@@ -197,7 +198,7 @@ func TestABatchWaitsForWhatIsUnderWay(t *testing.T) {
 }
 
 func TestAnInvalidUnitIsLeftOutAndTheOthersGo(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+	batched(t, func(t *testing.T, p *spy, s store.Store, guard store.Op) {
 		huge := store.Unit{Lane: "m"}
 		for i := range store.MaxOps - 1 {
 			huge.Ops = append(huge.Ops, store.Set(fmt.Sprint("h", i), nil, 0))
@@ -213,7 +214,7 @@ func TestAnInvalidUnitIsLeftOutAndTheOthersGo(t *testing.T) {
 		for _, o := range out[1:6] {
 			wantKind(t, o.Err, store.ErrInvalid, false)
 		}
-		if _, err := s.OpenWriter(t.Context(), store.Op{}, "sequence/", 4); !errors.Is(err,
+		if _, err := store.OpenWriter(t.Context(), s, store.Op{}, "sequence/", 4); !errors.Is(err,
 			store.ErrInvalid) {
 			t.Errorf("without a guard: %v", err)
 		}

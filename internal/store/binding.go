@@ -12,7 +12,7 @@ import (
 // Binding chooses the check that the next session is bound to. It belongs to who renews the session.
 // Not for concurrent use.
 type Binding struct {
-	Store    *Store
+	Store    Store
 	CheckTTL time.Duration                   // 0: no check
 	TTL      time.Duration                   // of the sessions
 	Check    messages.Reader[messages.Check] // of the [CheckKeeper]
@@ -32,7 +32,7 @@ func (b *Binding) Choose(ctx context.Context) (check string, wait time.Time) {
 	}
 	if b.since.IsZero() {
 		if !b.Check.Get().Known {
-			_, err := b.Store.SessionExists(ctx, noSession)
+			_, _, err := b.Store.SessionInfo(ctx, noSession)
 			if errors.Is(err, ErrUnreachable) {
 				return "", time.Now().Add(min(ReportEvery(b.CheckTTL), time.Second))
 			}

@@ -14,7 +14,7 @@ import (
 // check that it reports to. What it loses is a faster detection and nothing else: a session ends by
 // its TTL where there is no check. See [Binding] for the sessions.
 type CheckKeeper struct {
-	Store *Store
+	Store Store
 	// Instance is what to register. It is registered anew when it changes; its id and its check stay.
 	Instance messages.Reader[Instance]
 	TTL      time.Duration // of the sessions

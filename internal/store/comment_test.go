@@ -10,7 +10,7 @@ import (
 )
 
 func TestACommentGoesWithEachTransactionOnce(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+	batched(t, func(t *testing.T, p *spy, s store.Store, guard store.Op) {
 		var units []store.Unit
 		for i := range 1000 {
 			units = append(units, unit("m1", i))
@@ -39,7 +39,7 @@ func TestACommentGoesWithEachTransactionOnce(t *testing.T) {
 }
 
 func TestRoomIsKeptForTheLargestComment(t *testing.T) {
-	batched(t, func(t *testing.T, p *spy, s *store.Store, guard store.Op) {
+	batched(t, func(t *testing.T, p *spy, s store.Store, guard store.Op) {
 		value := bytes.Repeat([]byte("x"), 20_000)
 		var units []store.Unit
 		for i := range 40 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -92,8 +93,8 @@ func TestConnectionsThatDieInSilenceCostOneCallOnly(t *testing.T) {
 			client, err := store.NewClient(cfg)
 			must(t, err)
 			defer cfg.Transport.CloseIdleConnections()
-			of := func(timeout time.Duration) *store.Store {
-				s, err := store.New(store.Config{Client: client,
+			of := func(timeout time.Duration) store.Store {
+				s, err := store.Open(store.Config{Client: client,
 					CallTimeout: timeout, Logger: slog.New(slog.DiscardHandler)})
 				must(t, err)
 				return s
@@ -103,7 +104,7 @@ func TestConnectionsThatDieInSilenceCostOneCallOnly(t *testing.T) {
 			var polls sync.WaitGroup
 			for range 3 {
 				polls.Go(func() {
-					w := patient.Watch(key)
+					w := store.WatchKey(patient, key)
 					for range 2 {
 						if _, err := w.Next(t.Context()); err != nil {
 							t.Error(err)
@@ -114,12 +115,12 @@ func TestConnectionsThatDieInSilenceCostOneCallOnly(t *testing.T) {
 			for consul.Blocked() < 3 {
 				time.Sleep(time.Millisecond)
 			}
-			must(t, patient.Put(t.Context(), key, []byte("1"), 0))
+			must(t, keys.Put(t.Context(), patient, key, []byte("1"), 0))
 			polls.Wait()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer func() { cancel(); polls.Wait() }()
 			polls.Go(func() { // is under way all the time
-				w := patient.Watch(key)
+				w := store.WatchKey(patient, key)
 				for range 2 {
 					_, _ = w.Next(ctx)
 				}

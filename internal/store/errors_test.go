@@ -19,7 +19,7 @@ import (
 
 // calls are all ways to talk to Consul. Whatever happens to them, the errors
 // are of the same kinds.
-func calls(s *store.Store) map[string]func(context.Context) error {
+func calls(s store.Store) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"get": func(ctx context.Context) error {
 			_, _, _, err := s.Get(ctx, "k", store.Default)
@@ -30,17 +30,15 @@ func calls(s *store.Store) map[string]func(context.Context) error {
 			return err
 		},
 		"list keys": func(ctx context.Context) error {
-			_, err := s.ListKeys(ctx, "k/", "/")
+			_, _, err := s.ListKeys(ctx, "k/", "/")
 			return err
 		},
-		"put":    func(ctx context.Context) error { return s.Put(ctx, "k", []byte("v"), 0) },
-		"delete": func(ctx context.Context) error { return s.Delete(ctx, "k") },
 		"txn": func(ctx context.Context) error {
 			_, err := s.Txn(ctx, store.Set("k", nil, 0), store.Delete("l"))
 			return err
 		},
 		"read txn": func(ctx context.Context) error {
-			_, err := s.ReadTxn(ctx, store.Get("k"))
+			_, err := s.Txn(ctx, store.Get("k"))
 			return err
 		},
 		"session create": func(ctx context.Context) error {
@@ -53,11 +51,11 @@ func calls(s *store.Store) map[string]func(context.Context) error {
 		},
 		"session destroy": func(ctx context.Context) error { return s.DestroySession(ctx, "id") },
 		"session info": func(ctx context.Context) error {
-			_, err := s.SessionExists(ctx, "id")
+			_, _, err := s.SessionInfo(ctx, "id")
 			return err
 		},
 		"watch": func(ctx context.Context) error {
-			_, err := s.Watch("k").Next(ctx)
+			_, err := store.WatchKey(s, "k").Next(ctx)
 			return err
 		},
 	}
@@ -247,12 +245,10 @@ func TestConfigIsValidated(t *testing.T) {
 	for _, change := range []func(*store.Config){
 		func(c *store.Config) { c.Client = nil },
 		func(c *store.Config) { c.CallTimeout = -1 },
-		func(c *store.Config) { c.PollWait = -1 },
-		func(c *store.Config) { c.PollWait = 11 * time.Minute },
 	} {
 		cfg := config(t, tripper(hang))
 		change(&cfg)
-		_, err := store.New(cfg)
+		_, err := store.Open(cfg)
 		wantKind(t, err, store.ErrInvalid, false)
 	}
 }

@@ -64,26 +64,7 @@ func (w *Watch) Views(ctx context.Context, what string, polls *Polls,
 			}
 		}
 	}
-	return func(yield func(View) bool) {
-		f := w.join(ctx)
-		if f == nil {
-			Repeat(ctx, w.store, what, nil, ask)(yield)
-			return
-		}
-		defer w.leave(f)
-		if w.quiet {
-			w.feed = f
-			_, w.number, _ = f.get()
-			Repeat(ctx, w.store, what, nil, ask)(yield)
-			return
-		}
-		defer f.set(View{})
-		Repeat(ctx, w.store, what, nil, func(ctx context.Context) (View, error) {
-			view, err := ask(ctx)
-			f.set(view) // the zero View after an error
-			return view, err
-		})(yield)
-	}
+	return Repeat(ctx, w.store, what, nil, ask)
 }
 
 // Anew tells whether the next answer is that of a plain read: the first, the first after an error,

@@ -9,16 +9,17 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 // A watch that is renewed reads anew at once: its poll is given up, or not begun. It asks again on
 // the ladder after failures, and polls on with the index after an answer.
 func TestAWatchReadsAnewWhenItsPollsAreRenewedAndAfterErrors(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		must(t, s.Put(t.Context(), "p/", nil, 0)) // an empty prefix is read twice
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
+		must(t, keys.Put(t.Context(), s, "p/", nil, 0)) // an empty prefix is read twice
 		var asked []string
 		broken := 0
-		w := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+		w := store.WatchPrefix(over(t, tripper(func(r *http.Request) (*http.Response, error) {
 			kind := "read"
 			if r.URL.Query().Has("index") {
 				kind = "poll"
@@ -29,7 +30,7 @@ func TestAWatchReadsAnewWhenItsPollsAreRenewedAndAfterErrors(t *testing.T) {
 				return answer(r, http.StatusInternalServerError, "No cluster leader"), nil
 			}
 			return consul.RoundTripper().RoundTrip(r)
-		})).WatchPrefix("p/")
+		})), "p/")
 		var polls store.Polls
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -56,7 +57,7 @@ func TestAWatchReadsAnewWhenItsPollsAreRenewedAndAfterErrors(t *testing.T) {
 				want("renewed between polls, two failures", 150*time.Millisecond, "read", "read",
 					"read")
 				time.AfterFunc(time.Second, func() {
-					s.Put(context.Background(), "p/a", []byte("v"), 0)
+					keys.Put(context.Background(), s, "p/a", []byte("v"), 0)
 				})
 			case 4:
 				want("changed", time.Second, "poll")
@@ -73,7 +74,7 @@ func TestAWatchReadsAnewWhenItsPollsAreRenewedAndAfterErrors(t *testing.T) {
 }
 
 func TestACrowdOfViewsRestsLongerAndALargeViewTheMore(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, _ *store.Store) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, _ store.Store) {
 		var c store.Crowd
 		for i := range 15 {
 			if d := c.Rest(store.View{}); d != time.Duration(min(i, 10))*10*time.Millisecond {

@@ -62,7 +62,7 @@ func FitMeta(text string) string {
 // RegisterInstance registers the instance at the agent, passing. One that is registered keeps the
 // state of its check, whose TTL begins anew, and the sessions that are bound to it; the output that
 // was reported last comes into the catalog with it.
-func (s *Store) RegisterInstance(ctx context.Context, i Instance) error {
+func (s *consul) RegisterInstance(ctx context.Context, i Instance) error {
 	c := call{op: "register instance", key: i.ID, timeout: s.callTimeout,
 		need: "service:write on " + i.Service}
 	return s.do(ctx, c, func(ctx context.Context) error {
@@ -80,7 +80,7 @@ func (s *Store) RegisterInstance(ctx context.Context, i Instance) error {
 // ReportInstance says that the process is there; output is shown beside the check, and changes to
 // it alone cost Consul no write for minutes. [ErrNotFound]: the agent knows no such check. It was
 // started anew without its data, or it is another one: requests go through a load balancer.
-func (s *Store) ReportInstance(ctx context.Context, i Instance, output string) error {
+func (s *consul) ReportInstance(ctx context.Context, i Instance, output string) error {
 	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx),
 		need: "service:write on " + i.Service}
 	return s.do(ctx, c, func(ctx context.Context) error {
@@ -91,7 +91,7 @@ func (s *Store) ReportInstance(ctx context.Context, i Instance, output string) e
 }
 
 // DeregisterInstance takes the instance and its check away. One that is gone already is no error.
-func (s *Store) DeregisterInstance(ctx context.Context, i Instance) error {
+func (s *consul) DeregisterInstance(ctx context.Context, i Instance) error {
 	c := call{op: "deregister instance", key: i.ID, timeout: s.callTimeout,
 		need: "service:write on " + i.Service}
 	err := s.do(ctx, c, func(ctx context.Context) error {

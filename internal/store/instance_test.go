@@ -9,7 +9,7 @@ import (
 )
 
 func TestASessionEndsWithTheCheckThatItIsBoundTo(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
 		ctx := t.Context()
 		i := store.Instance{ID: "demo-n1", Service: "demo", CheckTTL: 6 * time.Second}
 		bound := store.SessionOptions{TTL: store.DefaultTTL, Check: i.CheckID()}
@@ -29,11 +29,11 @@ func TestASessionEndsWithTheCheckThatItIsBoundTo(t *testing.T) {
 		}
 		must(t, s.RegisterInstance(ctx, i)) // anew: the check keeps its state
 		time.Sleep(5900 * time.Millisecond)
-		if alive, err := s.SessionExists(ctx, id); err != nil || !alive {
+		if _, alive, err := s.SessionInfo(ctx, id); err != nil || !alive {
 			t.Errorf("before the check's ttl was over: %v, %v", alive, err)
 		}
 		time.Sleep(200 * time.Millisecond)
-		if alive, err := s.SessionExists(ctx, id); err != nil || alive {
+		if _, alive, err := s.SessionInfo(ctx, id); err != nil || alive {
 			t.Errorf("after the check's ttl: %v, %v", alive, err)
 		}
 		_, _, err = s.CreateSession(ctx, bound)

@@ -12,20 +12,20 @@ const MaxKVBytes = 380 << 10
 // until it succeeds, cannot succeed, or its context ends. Keys are used as
 // given. Nothing is cached.
 type KV struct {
-	store *Store
+	store Store
 	// sequence names the sequence key that goes with the writes of a key.
 	sequence func(key string) string
 }
 
-// KV returns the key-value store. Sequence names the sequence key that goes with the writes of a
+// NewKV returns the key-value store. Sequence names the sequence key that goes with the writes of a
 // key: always the same for a key; several keys may share one.
-func (s *Store) KV(sequence func(key string) string) *KV { return &KV{s, sequence} }
+func NewKV(s Store, sequence func(key string) string) *KV { return &KV{s, sequence} }
 
 // Get returns the value that key has now, and not one from the past of a server that lags; a key
 // with an empty value gives an empty value, a missing one [ErrNotFound].
 func (kv *KV) Get(ctx context.Context, key string) ([]byte, error) {
 	var value []byte
-	err := kv.store.Retry(ctx, "kv get", func(ctx context.Context) error {
+	err := Retry(ctx, kv.store, "kv get", func(ctx context.Context) error {
 		e, found, _, err := kv.store.Get(ctx, key, Consistent)
 		if err == nil && !found {
 			return &callError{kind: ErrNotFound, op: "get " + key,
@@ -66,7 +66,7 @@ func (kv *KV) write(ctx context.Context, what, key string, replace func(Entry) (
 	sequence, name := kv.sequence(key), NewName()
 	var since *Sequence // before the first try
 	try := func(ctx context.Context) error {
-		res, err := kv.store.ReadTxn(ctx, GetOrEmpty(key), GetOrEmpty(sequence))
+		res, err := kv.store.Txn(ctx, GetOrEmpty(key), GetOrEmpty(sequence))
 		if err != nil {
 			return err
 		}
@@ -87,11 +87,11 @@ func (kv *KV) write(ctx context.Context, what, key string, replace func(Entry) (
 		if since == nil {
 			since = &now
 		}
-		_, err = kv.store.NamedTxn(ctx, what, op, now.Move(name))
+		_, err = kv.store.Txn(ctx, op, now.Move(name))
 		return err
 	}
 	for pause := NewLadder(); ; {
-		err := kv.store.Retry(ctx, what, try)
+		err := Retry(ctx, kv.store, what, try)
 		if !errors.Is(err, ErrRefused) {
 			return err
 		}

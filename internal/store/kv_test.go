@@ -11,14 +11,15 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // A server that has just begun to lead answers reads of the default mode from the past, until it
 // has replayed its log.
 func TestAKeyIsNotReadFromThePast(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		kv, past := s.KV(counter), consul.Snapshot()
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
+		kv, past := store.NewKV(s, counter), consul.Snapshot()
 		must(t, kv.Put(t.Context(), "k", []byte("v")))
 		consul.ElectionStart()
 		consul.ElectionEndBehind(past)
@@ -38,10 +39,10 @@ func arrive(t *testing.T, l *transport.Astray) {
 }
 
 func TestALostAnswerCountsWhenTheValueIsInPlace(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ store.Store) {
 		l := &transport.Astray{To: consul.RoundTripper()}
 		l.Lose(1, transport.TxnWith(`"cas"`))
-		kv := over(t, l).KV(counter)
+		kv := store.NewKV(over(t, l), counter)
 		must(t, kv.Put(t.Context(), "k", []byte("v")))
 		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "v" {
 			t.Errorf("value %q, error %v", v, err)
@@ -54,9 +55,9 @@ func TestALostAnswerCountsWhenTheValueIsInPlace(t *testing.T) {
 }
 
 func TestALateCopyOfAPutOrDeleteChangesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ store.Store) {
 		l := &transport.Astray{To: consul.RoundTripper()}
-		kv := over(t, l).KV(counter)
+		kv := store.NewKV(over(t, l), counter)
 		must(t, kv.Put(t.Context(), "k", []byte("0")))
 		l.Hold(2, transport.TxnWith(`"cas"`))
 		must(t, kv.Put(t.Context(), "k", []byte("1")))
@@ -95,7 +96,7 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 		}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		err := s.KV(counter).Put(ctx, "k", []byte("v"))
+		err := store.NewKV(s, counter).Put(ctx, "k", []byte("v"))
 		wantKind(t, err, store.ErrRefused, false)
 		if !errors.Is(err, context.DeadlineExceeded) || writes < 5 || writes > 30 {
 			t.Errorf("%d writes, error %v", writes, err)
@@ -106,16 +107,16 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 // A try that would have created its key, and was given up on, arrives after the key was made by
 // others, replaced by the next try, and deleted.
 func TestATryOfAPutThatArrivesLateDoesNotUndoADelete(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
 		l := &transport.Astray{To: consul.RoundTripper()}
 		l.Hold(1, transport.TxnWith(`"cas"`))
-		kv := over(t, l).KV(counter)
-		time.AfterFunc(time.Millisecond, func() { must(t, s.Put(t.Context(), "k", nil, 0)) })
+		kv := store.NewKV(over(t, l), counter)
+		time.AfterFunc(time.Millisecond, func() { must(t, keys.Put(t.Context(), s, "k", nil, 0)) })
 		must(t, kv.Put(t.Context(), "k", []byte("v")))
 		if l.Held() != 1 {
 			t.Fatalf("%d requests held back", l.Held())
 		}
-		must(t, s.KV(counter).Delete(t.Context(), "k"))
+		must(t, store.NewKV(s, counter).Delete(t.Context(), "k"))
 		arrive(t, l)
 		_, err := kv.Get(t.Context(), "k")
 		wantKind(t, err, store.ErrNotFound, false)
@@ -125,10 +126,10 @@ func TestATryOfAPutThatArrivesLateDoesNotUndoADelete(t *testing.T) {
 // The answer to a delete is lost. What others write before the next try was not there when the key
 // was deleted: who had read that it was gone would find its own value gone as well.
 func TestADeleteWhoseAnswerIsLostDeletesNothingThatWasMadeSince(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
 		l := &transport.Astray{To: consul.RoundTripper()}
 		l.Lose(1, transport.TxnWith(`"delete-cas"`))
-		kv, others := over(t, l).KV(counter), s.KV(counter)
+		kv, others := store.NewKV(over(t, l), counter), store.NewKV(s, counter)
 		must(t, others.Put(t.Context(), "k", []byte("old")))
 		time.AfterFunc(time.Millisecond, func() {
 			_, err := others.Get(t.Context(), "k")

@@ -40,16 +40,16 @@ type link struct {
 // outage is logged at once, but never more than one line every 5 s, however often the link comes
 // and goes; denied calls and requests that can never succeed have lines of their own, each at most
 // every 30 s. Other kinds of error are none of the link's business. Safe for concurrent use.
-func (s *Store) Failed(what string, err error, retryIn time.Duration) {
+func (l *link) Failed(what string, err error, retryIn time.Duration) {
 	switch {
 	case errors.Is(err, ErrDenied):
-		s.link.hopeless("consul-denied", what, err, retryIn, &s.link.lastDenied)
+		l.hopeless("consul-denied", what, err, retryIn, &l.lastDenied)
 	case errors.Is(err, ErrUnreachable):
-		s.link.failed(what, err, retryIn)
+		l.failed(what, err, retryIn)
 	case errors.Is(err, ErrInvalid):
 		// One of ours that no key or value could make good, or one that a proxy does not let
 		// through.
-		s.link.hopeless("request-cannot-succeed", what, err, retryIn, &s.link.lastBad)
+		l.hopeless("request-cannot-succeed", what, err, retryIn, &l.lastBad)
 	}
 }
 
@@ -57,9 +57,9 @@ func (s *Store) Failed(what string, err error, retryIn time.Duration) {
 // is failing any more, the outage is over, which is logged once, with its
 // length and the number of failed tries. Safe for concurrent use, and cheap
 // while there is no outage.
-func (s *Store) Succeeded(what string) {
-	if s.link.down.Load() {
-		s.link.succeeded(what)
+func (l *link) Succeeded(what string) {
+	if l.down.Load() {
+		l.succeeded(what)
 	}
 }
 
@@ -114,17 +114,6 @@ func (l *link) overdue() bool {
 		}
 	}
 	return true
-}
-
-// forget drops a caller that gave up. The outage goes on until someone
-// succeeds.
-func (l *link) forget(what string) {
-	if !l.down.Load() {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.failing, what)
 }
 
 // hopeless logs an answer that no further try makes better, at most once in deniedEvery. It is an

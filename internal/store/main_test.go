@@ -24,13 +24,13 @@ type tripper = transport.Func
 var always, answer, hang = transport.Always, transport.Answer, transport.Hang
 
 // over returns a store that speaks through rt.
-func over(t *testing.T, rt http.RoundTripper, change ...func(*store.Config)) *store.Store {
+func over(t *testing.T, rt http.RoundTripper, change ...func(*store.Config)) store.Store {
 	t.Helper()
 	cfg := config(t, rt)
 	for _, f := range change {
 		f(&cfg)
 	}
-	s, err := store.New(cfg)
+	s, err := store.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func config(t *testing.T, rt http.RoundTripper) store.Config {
 func counter(string) string { return "sequence/kv" }
 
 // bubble runs f in virtual time with an embedded Consul.
-func bubble(t *testing.T, f func(t *testing.T, consul *devconsul.Server, s *store.Store)) {
+func bubble(t *testing.T, f func(t *testing.T, consul *devconsul.Server, s store.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{NoJitter: true})
@@ -59,7 +59,7 @@ func bubble(t *testing.T, f func(t *testing.T, consul *devconsul.Server, s *stor
 }
 
 // session opens a session or fails the test.
-func session(t *testing.T, s *store.Store) string {
+func session(t *testing.T, s store.Store) string {
 	t.Helper()
 	id, _, err := s.CreateSession(t.Context(), store.SessionOptions{Name: "test",
 		TTL: store.DefaultTTL})
@@ -70,7 +70,7 @@ func session(t *testing.T, s *store.Store) string {
 }
 
 // renewal keeps a session of s with the usual times.
-func renewal(s *store.Store) store.Renewal {
+func renewal(s store.Store) store.Renewal {
 	return store.Renewal{Store: s, Every: store.DefaultTTL / 3, Log: slog.New(slog.DiscardHandler),
 		Session: store.SessionOptions{Name: "own", TTL: store.DefaultTTL}}
 }
@@ -84,7 +84,7 @@ func must(t *testing.T, err error) {
 }
 
 // txn applies ops or fails the test.
-func txn(t *testing.T, s *store.Store, ops ...store.Op) store.Result {
+func txn(t *testing.T, s store.Store, ops ...store.Op) store.Result {
 	t.Helper()
 	res, err := s.Txn(t.Context(), ops...)
 	must(t, err)

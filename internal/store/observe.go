@@ -3,13 +3,14 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/messages"
 )
 
 // do makes a call: all of them come this way.
-func (s *Store) do(ctx context.Context, c call, f func(context.Context) error) error {
+func (s *consul) do(ctx context.Context, c call, f func(context.Context) error) error {
 	if s.observer == nil {
 		return c.do(ctx, f)
 	}
@@ -17,7 +18,7 @@ func (s *Store) do(ctx context.Context, c call, f func(context.Context) error) e
 }
 
 // observed makes a call and tells the observer how it went.
-func (s *Store) observed(ctx context.Context, c call, f func(context.Context) error) (err error) {
+func (s *consul) observed(ctx context.Context, c call, f func(context.Context) error) (err error) {
 	kind := c.measured()
 	if kind == messages.KindPoll {
 		s.observer.Observe(messages.PollOpened{})
@@ -27,21 +28,8 @@ func (s *Store) observed(ctx context.Context, c call, f func(context.Context) er
 		s.observer.Observe(messages.CallEnded{Kind: kind, Result: result, Took: time.Since(begin)})
 	}()
 	err = c.do(ctx, f)
-	if result = resultOf(err); errors.Is(context.Cause(ctx), errQuiet) {
-		result = "canceled"
-	}
+	result = resultOf(err)
 	return err
-}
-
-// kinds are those of calls that have one name each. Names of transactions are their callers'.
-var kinds = map[string]string{
-	"get": "get", "list": "list", "list keys": "list_keys", "index": "index", "put": "put",
-	"session create": "session_create", "session renew": "session_renew",
-	"session info": "session_info", "session destroy": "session_destroy",
-	"register instance": "register", "deregister instance": "deregister",
-	"report check":                          "check_report",
-	"a node for sessions in the datacenter": "find_node",
-	"read txn":                              "read_txn",
 }
 
 // measured is the kind of a call for those who count. There are not many.
@@ -49,10 +37,7 @@ func (c call) measured() string {
 	if c.poll {
 		return messages.KindPoll
 	}
-	if kind, ok := kinds[c.op]; ok {
-		return kind
-	}
-	return "txn"
+	return strings.ReplaceAll(c.op, " ", "_")
 }
 
 // resultOf is the result of a call for those who count.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -48,12 +49,12 @@ func (c *tally) want(t *testing.T, polls int, ended map[string]int) {
 }
 
 func TestTheObserverIsToldOfEveryCall(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ store.Store) {
 		o := &tally{ended: map[string]int{}}
-		s, err := store.New(store.Config{Client: consul.Client(), Observer: o})
+		s, err := store.Open(store.Config{Client: consul.Client(), Observer: o})
 		must(t, err)
 		ctx := t.Context()
-		must(t, s.Put(ctx, "k", []byte("v"), 0))
+		must(t, keys.Put(ctx, s, "k", []byte("v"), 0))
 		if _, _, _, err := s.Get(ctx, "k", store.Default); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +62,7 @@ func TestTheObserverIsToldOfEveryCall(t *testing.T) {
 		over, cancel := context.WithCancel(ctx)
 		cancel()
 		_, _, _ = s.List(over, "p/", store.Default)
-		o.want(t, 0, map[string]int{"put ok": 1, "get ok": 1, "txn refused": 1,
+		o.want(t, 0, map[string]int{"txn ok": 1, "get ok": 1, "read_txn refused": 1,
 			"list canceled": 1})
 
 		id, _, err := s.CreateSession(ctx, store.SessionOptions{TTL: 10 * time.Second})
@@ -78,10 +79,10 @@ func TestTheObserverIsToldOfEveryCall(t *testing.T) {
 		must(t, s.RegisterInstance(ctx, i))
 		must(t, s.ReportInstance(ctx, i, "fine"))
 		must(t, s.DeregisterInstance(ctx, i))
-		o.want(t, 0, map[string]int{"register ok": 1, "check_report ok": 1,
-			"deregister ok": 1})
+		o.want(t, 0, map[string]int{"register_instance ok": 1, "report_check ok": 1,
+			"deregister_instance ok": 1})
 
-		w := s.Watch("k")
+		w := store.WatchKey(s, "k")
 		next(t, w)
 		o.want(t, 0, map[string]int{"get ok": 1})
 		more, stop := context.WithCancel(ctx)

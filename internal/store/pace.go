@@ -74,8 +74,7 @@ func (p *pace) arrived(n int) {
 
 // silent tells whether the call under ctx has ended because its answer did not come in time.
 func (p *pace) silent(ctx context.Context) bool {
-	return p.expired.Load() || errors.Is(ctx.Err(), context.DeadlineExceeded) &&
-		!errors.Is(context.Cause(ctx), errQuiet)
+	return p.expired.Load() || errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
 // pacedTransport tells the call behind a request what arrives. After a call without an answer it

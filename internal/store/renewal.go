@@ -12,7 +12,7 @@ import (
 // Renewal keeps one session at a time: it opens and renews it, and says when the next request is
 // due. Who calls it holds the session, its lease and the timer. Not for concurrent use.
 type Renewal struct {
-	Store   *Store
+	Store   Store
 	Session SessionOptions
 	Every   time.Duration // between two renewals
 	Lease   time.Duration // that begins with each request: at most the session's TTL, the default
@@ -57,7 +57,6 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, messages.Lease, e
 	lease := messages.Lease{Start: sent, TTL: r.lease()}
 	if err == nil {
 		r.held = lease
-		r.Store.own.Store(&id)
 	}
 	return id, lease, err
 }
@@ -89,7 +88,6 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 	if r.rounds == nil {
 		r.rounds = NewOverlap[renewed]()
 	}
-	answered := make(chan struct{})
 	limit, pending, overdue := RenewalLimit(r.lease(), r.tries), 0, false
 	again, never := time.NewTimer(r.lease()/8), time.NewTimer(0)
 	defer again.Stop()
@@ -105,9 +103,7 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 		pending++
 		never.Reset(2*limit + overdueBy)
 		r.rounds.Go(own, func(own context.Context) (x renewed) {
-			x.sent, x.err = r.Store.renewSession(own, id, limit, func() {
-				tell(own, answered, struct{}{})
-			})
+			x.sent, x.err = r.Store.RenewSession(own, id, limit)
 			return x
 		})
 	}
@@ -136,8 +132,6 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 			if overdue {
 				more()
 			}
-		case <-answered: // slow, not silent
-			again.Reset(r.lease() / 8)
 		case <-again.C:
 			more()
 		}

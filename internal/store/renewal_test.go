@@ -16,7 +16,7 @@ import (
 // While there is a lease a failed renewal is tried again after TTL/20 at the latest; without one
 // the ladder decides. A session that is gone is replaced at once.
 func TestARenewalIsDueSoonerWhileThereIsALeaseToBeSaved(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ store.Store) {
 		down := false
 		s := over(t, tripper(func(r *http.Request) (*http.Response, error) {
 			if down {
@@ -82,7 +82,7 @@ func TestARenewalWithoutAnAnswerIsNotWaitedFor(t *testing.T) {
 		"slow with each answer": {slow: lease / 5, most: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+			bubble(t, func(t *testing.T, consul *devconsul.Server, _ store.Store) {
 				begin, errs := time.Now(), c.errors
 				var asked atomic.Int64
 				var mu sync.Mutex

@@ -65,8 +65,8 @@ func Pause(ctx context.Context, d time.Duration) bool {
 
 // Repeat calls ask again and again until ctx ends, and yields each answer; who takes it may pause
 // before the next. After a failure it waits as the ladder says, or as pause says, which is told the
-// error and the ladder's wait. Failures and the recovery are reported as what (see [Store.Failed]).
-func Repeat[T any](ctx context.Context, s *Store, what string,
+// error and the ladder's wait. Failures and the recovery are reported as what.
+func Repeat[T any](ctx context.Context, s Store, what string,
 	pause func(error, time.Duration) time.Duration, ask func(context.Context) (T,
 		error)) iter.Seq[T] {
 	return func(yield func(T) bool) {
@@ -99,12 +99,11 @@ func Repeat[T any](ctx context.Context, s *Store, what string,
 // not help, or ctx ends. [ErrUnreachable] is tried again on the [Ladder],
 // [ErrDenied] every 5 s; everything else is returned. When ctx ends the error
 // is f's last one and matches ctx.Err() as well. Failures and the recovery are
-// reported as what (see [Store.Failed]).
+// reported as what.
 //
 // A write that is tried again may be applied twice, or once more much later:
 // use it for writes that do not mind.
-func (s *Store) Retry(ctx context.Context, what string, f func(context.Context) error) error {
-	defer s.link.forget(what)
+func Retry(ctx context.Context, s Store, what string, f func(context.Context) error) error {
 	ladder := NewLadder()
 	for {
 		err := f(ctx)
@@ -135,10 +134,10 @@ func (s *Store) Retry(ctx context.Context, what string, f func(context.Context) 
 
 // RetryUnlessDenied is Retry for those who are waited for by somebody who can act: a denial is an
 // answer.
-func (s *Store) RetryUnlessDenied(ctx context.Context, what string,
+func RetryUnlessDenied(ctx context.Context, s Store, what string,
 	f func(context.Context) error) error {
 	var denied error
-	err := s.Retry(ctx, what, func(ctx context.Context) error {
+	err := Retry(ctx, s, what, func(ctx context.Context) error {
 		err := f(ctx)
 		if denied = nil; errors.Is(err, ErrDenied) {
 			denied, err = err, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 func TestTheLadderNeverStopsAndStartsAnewAfterReset(t *testing.T) {
@@ -34,7 +35,7 @@ func TestTheLadderNeverStopsAndStartsAnewAfterReset(t *testing.T) {
 }
 
 // reporting returns a store with a log, and what it has logged.
-func reporting(t *testing.T, rt http.RoundTripper) (*store.Store, *lines) {
+func reporting(t *testing.T, rt http.RoundTripper) (store.Store, *lines) {
 	log := &lines{}
 	return over(t, rt, func(c *store.Config) { c.Logger = log.logger() }), log
 }
@@ -45,7 +46,7 @@ func TestRetryGoesOnUntilSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log := reporting(t, tripper(hang))
 		start, tries := time.Now(), 0
-		err := s.Retry(t.Context(), "reading", func(context.Context) error {
+		err := store.Retry(t.Context(), s, "reading", func(context.Context) error {
 			if tries++; time.Since(start) < 12*time.Second {
 				return errUnreachable
 			}
@@ -70,7 +71,7 @@ func TestRetryReturnsWhatTryingAgainDoesNotHelp(t *testing.T) {
 	for _, want := range []error{store.ErrRefused, store.ErrSessionGone, store.ErrInvalid,
 		store.ErrNotFound, io.EOF} {
 		tries := 0
-		err := s.Retry(t.Context(), "x", func(context.Context) error {
+		err := store.Retry(t.Context(), s, "x", func(context.Context) error {
 			tries++
 			return fmt.Errorf("x: %w", want)
 		})
@@ -81,7 +82,7 @@ func TestRetryReturnsWhatTryingAgainDoesNotHelp(t *testing.T) {
 }
 
 func TestADeniedCallIsTriedSlowlyAndSaidSeldom(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ store.Store) {
 		tries, allowedAt := 0, time.Now().Add(72*time.Second)
 		s, log := reporting(t, tripper(func(r *http.Request) (*http.Response, error) {
 			if tries++; time.Now().Before(allowedAt) {
@@ -89,8 +90,8 @@ func TestADeniedCallIsTriedSlowlyAndSaidSeldom(t *testing.T) {
 			}
 			return consul.RoundTripper().RoundTrip(r)
 		}))
-		must(t, s.Retry(t.Context(), "write", func(ctx context.Context) error {
-			return s.Put(ctx, "k", nil, 0)
+		must(t, store.Retry(t.Context(), s, "write", func(ctx context.Context) error {
+			return keys.Put(ctx, s, "k", nil, 0)
 		}))
 		if tries != 16 { // one at once, then one every 5 s, the last at 75 s
 			t.Errorf("%d tries", tries)
@@ -108,12 +109,12 @@ func TestRetryEndsWithItsContextAndSaysBoth(t *testing.T) {
 		s := over(t, tripper(hang))
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		err := s.Retry(ctx, "reading", func(context.Context) error { return errUnreachable })
+		err := store.Retry(ctx, s, "reading", func(context.Context) error { return errUnreachable })
 		wantKind(t, err, store.ErrUnreachable, true)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		err = s.Retry(ctx, "reading", func(ctx context.Context) error {
+		err = store.Retry(ctx, s, "reading", func(ctx context.Context) error {
 			_, _, _, err := s.Get(ctx, "k", store.Default)
 			return err
 		})

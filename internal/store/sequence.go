@@ -53,7 +53,7 @@ func SequenceIn(key string, e Entry) Sequence {
 }
 
 // ReadSequence reads a sequence key consistently.
-func (s *Store) ReadSequence(ctx context.Context, key string) (Sequence, error) {
+func ReadSequence(ctx context.Context, s Store, key string) (Sequence, error) {
 	e, _, _, err := s.Get(ctx, key, Consistent)
 	if err != nil {
 		return Sequence{}, err
@@ -121,13 +121,13 @@ func (q Sequence) Outcome(before Sequence, name string) (applied, known bool) {
 
 // Once writes under one sequence key that several writers may share, each transaction at most once.
 type Once struct {
-	store *Store
+	store Store
 	key   string
 	turn  chan struct{} // cap 1: full while a call of this process is under way
 }
 
-// Once returns the writer under a sequence key. Its calls wait for each other.
-func (s *Store) Once(key string) *Once {
+// NewOnce returns the writer under a sequence key. Its calls wait for each other.
+func NewOnce(s Store, key string) *Once {
 	return &Once{store: s, key: key, turn: make(chan struct{}, 1)}
 }
 
@@ -146,7 +146,7 @@ func (o *Once) Txn(ctx context.Context, ops ...Op) (Result, error) {
 	}
 	name := NewName()
 	// At once before each try, so that few others can come between the two.
-	before, err := o.store.ReadSequence(ctx, o.key)
+	before, err := ReadSequence(ctx, o.store, o.key)
 	for ladder := NewLadder(); err == nil; {
 		var res Result
 		res, err = o.store.Txn(ctx, append(ops[:len(ops):len(ops)], before.Move(name))...)
@@ -155,7 +155,7 @@ func (o *Once) Txn(ctx context.Context, ops ...Op) (Result, error) {
 			return res, err
 		}
 		var now Sequence
-		if now, err = o.store.ReadSequence(ctx, o.key); err != nil {
+		if now, err = ReadSequence(ctx, o.store, o.key); err != nil {
 			break
 		}
 		switch applied, known := now.Outcome(before, name); {

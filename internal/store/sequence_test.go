@@ -9,36 +9,37 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
 // recorded runs f with a store whose transactions are kept; the guard is not among them.
-func recorded(t *testing.T, f func(t *testing.T, r *transport.Recorder, s *store.Store,
+func recorded(t *testing.T, f func(t *testing.T, r *transport.Recorder, s store.Store,
 	guard store.Op)) {
 	t.Helper()
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
 		r := &transport.Recorder{To: consul.RoundTripper()}
 		f(t, r, over(t, r), guarded(t, s))
 	})
 }
 
-func opened(t *testing.T, s *store.Store, guard store.Op) *store.Writer {
+func opened(t *testing.T, s store.Store, guard store.Op) *store.Writer {
 	t.Helper()
-	w, err := s.OpenWriter(t.Context(), guard, "sequence/", 2, store.Set("sentinel/", nil, 0))
+	w, err := store.OpenWriter(t.Context(), s, guard, "sequence/", 2, store.Set("sentinel/", nil, 0))
 	must(t, err)
 	return w
 }
 
 func TestATransactionOfAWriterTakesEffectOnceAtMost(t *testing.T) {
-	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s store.Store, guard store.Op) {
 		w := opened(t, s, guard)
 		for i := range 3 {
 			for _, o := range w.Write(t.Context(), []store.Unit{unit("m", i)}) {
 				must(t, o.Err)
 			}
 		}
-		must(t, s.Delete(t.Context(), "a/m/00001")) // released
-		must(t, s.Delete(t.Context(), "sentinel/"))
+		must(t, keys.Delete(t.Context(), s, "a/m/00001")) // released
+		must(t, keys.Delete(t.Context(), s, "sentinel/"))
 		written := slices.DeleteFunc(r.Copies(), transport.TxnWith(`"get-tree"`))
 		for _, copied := range written[:4] { // the opening and the writes
 			if code := transport.Again(r.To, copied); code != http.StatusConflict {
@@ -56,13 +57,13 @@ func TestATransactionOfAWriterTakesEffectOnceAtMost(t *testing.T) {
 // A transaction that was refused is one that has no effect: a copy of it that arrives when its
 // conditions hold has none either.
 func TestARefusalOfAWriterIsFinal(t *testing.T) {
-	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s store.Store, guard store.Op) {
 		w := opened(t, s, guard)
-		must(t, s.Put(t.Context(), "a/m/00001", nil, 0))
+		must(t, keys.Put(t.Context(), s, "a/m/00001", nil, 0))
 		before := len(r.Copies())
 		out := w.Write(t.Context(), []store.Unit{unit("m", 1), unit("m", 2)})
 		refusal(t, out[0].Err, 0, "a/m/00001")
-		must(t, s.Delete(t.Context(), "a/m/00001"))
+		must(t, keys.Delete(t.Context(), s, "a/m/00001"))
 		if code := transport.Again(r.To, r.Copies()[before]); code != http.StatusConflict {
 			t.Errorf("a copy of what was refused was answered %d", code)
 		}
@@ -74,9 +75,9 @@ func TestARefusalOfAWriterIsFinal(t *testing.T) {
 
 // Where a refusal cannot be made final the unit's outcome is not known.
 func TestARefusalThatCannotBeMadeFinalIsInDoubt(t *testing.T) {
-	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s store.Store, guard store.Op) {
 		w := opened(t, s, guard)
-		must(t, s.Put(t.Context(), "a/m/00001", nil, 0))
+		must(t, keys.Put(t.Context(), s, "a/m/00001", nil, 0))
 		plain := r.To
 		r.To = tripper(func(req *http.Request) (*http.Response, error) {
 			r.To = tripper(func(*http.Request) (*http.Response, error) {
@@ -87,16 +88,16 @@ func TestARefusalThatCannotBeMadeFinalIsInDoubt(t *testing.T) {
 		wantKind(t, w.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err, store.ErrUnreachable,
 			true)
 	})
-	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s store.Store, guard store.Op) {
 		w := opened(t, s, guard)
-		must(t, s.Put(t.Context(), "a/m/00001", nil, 0))
+		must(t, keys.Put(t.Context(), s, "a/m/00001", nil, 0))
 		plain := r.To
 		r.To = tripper(func(req *http.Request) (*http.Response, error) {
 			resp, err := plain.RoundTrip(req)
 			if err == nil && resp.StatusCode == http.StatusConflict {
 				r.To = plain
 				// the guard holds no more
-				must(t, over(t, plain).Put(t.Context(), "leader", []byte("stranger"), 0))
+				must(t, keys.Put(t.Context(), over(t, plain), "leader", []byte("stranger"), 0))
 			}
 			return resp, err
 		})
@@ -109,7 +110,7 @@ func TestARefusalThatCannotBeMadeFinalIsInDoubt(t *testing.T) {
 
 // What an earlier writer has under way is void once there is another one with its keys.
 func TestAnotherWriterEndsTheOneBeforeIt(t *testing.T) {
-	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, guard store.Op) {
+	recorded(t, func(t *testing.T, r *transport.Recorder, s store.Store, guard store.Op) {
 		first := opened(t, s, guard)
 		second := opened(t, s, guard)
 		out := first.Write(t.Context(), []store.Unit{unit("m", 1)})
@@ -117,7 +118,7 @@ func TestAnotherWriterEndsTheOneBeforeIt(t *testing.T) {
 			t.Errorf("%v: want the writer to be of no use any more", out[0].Err)
 		}
 		must(t, second.Write(t.Context(), []store.Unit{unit("m", 1)})[0].Err)
-		if _, err := s.OpenWriter(t.Context(), store.CheckIndex("leader", 1), "sequence/",
+		if _, err := store.OpenWriter(t.Context(), s, store.CheckIndex("leader", 1), "sequence/",
 			2); err == nil {
 			t.Error("opened behind a guard that does not hold")
 		}
@@ -126,9 +127,9 @@ func TestAnotherWriterEndsTheOneBeforeIt(t *testing.T) {
 
 // The names in a sequence key tell what became of a transaction, as far back as they go.
 func TestASequenceKeyTellsWhatBecameOfATransaction(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s store.Store) {
 		read := func() store.Sequence {
-			q, err := s.ReadSequence(t.Context(), "sequence/x")
+			q, err := store.ReadSequence(t.Context(), s, "sequence/x")
 			must(t, err)
 			return q
 		}
@@ -159,8 +160,8 @@ func TestASequenceKeyTellsWhatBecameOfATransaction(t *testing.T) {
 
 // Once tells a refusal by the caller's own condition from the meeting with another writer.
 func TestOnceSaysWhichConditionRefused(t *testing.T) {
-	recorded(t, func(t *testing.T, r *transport.Recorder, s *store.Store, _ store.Op) {
-		once, other, plain := s.Once("sequence/x"), s.Once("sequence/x"), r.To
+	recorded(t, func(t *testing.T, r *transport.Recorder, s store.Store, _ store.Op) {
+		once, other, plain := store.NewOnce(s, "sequence/x"), store.NewOnce(s, "sequence/x"), r.To
 		meets := true
 		r.To = tripper(func(req *http.Request) (*http.Response, error) {
 			if meets && transport.Txn(req) != "" {

@@ -53,9 +53,8 @@ func (o SessionOptions) Validate() error {
 // [ErrNoCheck] says that the check is not passing. When the outcome is unknown a session may be
 // left over, holding nothing; it expires after twice its TTL.
 //
-// In a datacenter that is not the agent's own it belongs to the node of a server there, without
-// checks, and ends early when that server leaves.
-func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string, sent time.Time,
+// In a datacenter that is not the agent's own there is no session for it: [ErrInvalid].
+func (s *consul) CreateSession(ctx context.Context, o SessionOptions) (id string, sent time.Time,
 	err error) {
 	if err := o.Validate(); err != nil {
 		return "", time.Time{}, err
@@ -75,21 +74,7 @@ func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string,
 			entry.ServiceChecks = []api.ServiceCheck{{ID: o.Check}}
 			create = s.client.Session().Create
 		}
-		options := (&api.WriteOptions{}).WithContext(ctx)
-		id, _, err = create(entry, options)
-		if missingNode(err) {
-			node, bad := s.nodeElsewhere(ctx)
-			switch {
-			case bad != nil:
-				return bad
-			case node != "" && o.Check != "":
-				return &callError{kind: ErrUnreachable, op: c.String(), cause: ErrNoCheck,
-					text: "the datacenter is not the agent's own, and does not know its checks"}
-			case node != "":
-				entry.Node = node
-				id, _, err = create(entry, options)
-			}
-		}
+		id, _, err = create(entry, (&api.WriteOptions{}).WithContext(ctx))
 		if err == nil && id == "" {
 			return unreachable(c.String(), "the answer names no session")
 		}
@@ -98,6 +83,7 @@ func (s *Store) CreateSession(ctx context.Context, o SessionOptions) (id string,
 	if err != nil {
 		return "", sent, err
 	}
+	s.own.Store(&id)
 	return id, sent, nil
 }
 
@@ -126,14 +112,8 @@ func RenewalLimit(lease time.Duration, tries int) time.Duration {
 // one that lives is unknown. A consistent read that was sent after the renewal's answer confirms
 // either: it is answered from a state that is no older than the read. [ErrSessionGone] says that
 // everything held by the session is over; no other error does.
-func (s *Store) RenewSession(ctx context.Context, id string, limit time.Duration) (sent time.Time,
+func (s *consul) RenewSession(ctx context.Context, id string, limit time.Duration) (sent time.Time,
 	err error) {
-	return s.renewSession(ctx, id, limit, func() {})
-}
-
-// renewSession is [Store.RenewSession], and calls answered between its two requests.
-func (s *Store) renewSession(ctx context.Context, id string, limit time.Duration,
-	answered func()) (sent time.Time, err error) {
 	if limit == 0 {
 		limit = s.timeoutOf(ctx)
 	}
@@ -147,7 +127,6 @@ func (s *Store) renewSession(ctx context.Context, id string, limit time.Duration
 	if err != nil {
 		return sent, err
 	}
-	answered()
 	switch exists, err := s.sessionExists(ctx, id, limit); {
 	case err != nil:
 		return sent, err
@@ -163,7 +142,7 @@ func (s *Store) renewSession(ctx context.Context, id string, limit time.Duration
 }
 
 // renew sends the renewal; known: the server that answered knows the session.
-func (s *Store) renew(ctx context.Context, c call) (known bool, err error) {
+func (s *consul) renew(ctx context.Context, c call) (known bool, err error) {
 	err = s.do(ctx, c, func(ctx context.Context) error {
 		// Not the client's Renew: it takes an empty answer for the end of the
 		// session and hides the status of all others.
@@ -186,11 +165,14 @@ func (s *Store) renew(ctx context.Context, c call) (known bool, err error) {
 // DestroySession ends a session: its keys go, and cannot be locked for the
 // lock-delay. Give up locks before, by deleting their keys: that has no delay.
 // A session that is gone already is no error.
-func (s *Store) DestroySession(ctx context.Context, id string) error {
+func (s *consul) DestroySession(ctx context.Context, id string) error {
 	c := call{op: "session destroy", key: id, timeout: s.callTimeout,
 		need: "session:write on the node of the session"}
 	if err := CheckSessionID(c.op, id); err != nil {
 		return err
+	}
+	if own := s.own.Load(); own != nil && *own == id {
+		s.own.Store(nil)
 	}
 	return s.do(ctx, c, func(ctx context.Context) error {
 		var done bool
@@ -203,26 +185,16 @@ func (s *Store) DestroySession(ctx context.Context, id string) error {
 	})
 }
 
-// SessionExists asks, consistently, whether a session is alive. Consul finds it by capital letters
-// as well, and names it in small ones.
-func (s *Store) SessionExists(ctx context.Context, id string) (bool, error) {
-	return s.sessionExists(ctx, id, s.callTimeout)
-}
-
-func (s *Store) sessionExists(ctx context.Context, id string, timeout time.Duration) (bool, error) {
+func (s *consul) sessionExists(ctx context.Context, id string, timeout time.Duration) (bool,
+	error) {
 	_, exists, err := s.sessionInfo(ctx, id, timeout)
 	return exists, err
 }
 
-// SessionName is [Store.SessionExists] and the name that the session was given when it was made.
-func (s *Store) SessionName(ctx context.Context, id string) (name string, exists bool, err error) {
-	o, exists, err := s.SessionInfo(ctx, id)
-	return o.Name, exists, err
-}
-
-// SessionInfo is [Store.SessionExists] and what the session was made with: its name and its TTL,
-// 0 where it has none.
-func (s *Store) SessionInfo(ctx context.Context, id string) (o SessionOptions, exists bool,
+// SessionInfo asks, consistently, whether a session is alive, and what it was made with: its name
+// and its TTL, 0 where it has none. Consul finds it by capital letters as well, and names it in
+// small ones.
+func (s *consul) SessionInfo(ctx context.Context, id string) (o SessionOptions, exists bool,
 	err error) {
 	return s.sessionInfo(ctx, id, s.callTimeout)
 }
@@ -231,7 +203,7 @@ func (s *Store) SessionInfo(ctx context.Context, id string) (o SessionOptions, e
 // session out because it may not be read. So one of others is over only where that which this
 // process keeps is shown: the rules may name nodes, but as a rule they are the same for all. Both
 // are asked for at the same moment, so that a take-over waits for one answer.
-func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duration) (
+func (s *consul) sessionInfo(ctx context.Context, id string, timeout time.Duration) (
 	o SessionOptions, exists bool, err error) {
 	own := s.own.Load()
 	if own == nil || strings.EqualFold(*own, id) {
@@ -257,7 +229,7 @@ func (s *Store) sessionInfo(ctx context.Context, id string, timeout time.Duratio
 			"token, or without one the anonymous one, needs session:read on all nodes"}
 }
 
-func (s *Store) lookUpSession(ctx context.Context, id string, timeout time.Duration) (
+func (s *consul) lookUpSession(ctx context.Context, id string, timeout time.Duration) (
 	o SessionOptions, exists bool, err error) {
 	c := call{op: "session info", key: id, timeout: timeout,
 		need: "session:read on the node of the session"}
@@ -287,7 +259,7 @@ func (s *Store) lookUpSession(ctx context.Context, id string, timeout time.Durat
 }
 
 // timeoutOf leaves the deadline to a ctx that has one.
-func (s *Store) timeoutOf(ctx context.Context) time.Duration {
+func (s *consul) timeoutOf(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return max(0, time.Until(deadline))
 	}

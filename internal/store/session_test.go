@@ -48,7 +48,7 @@ func TestASessionHasNoChecksDeletesItsKeysAndKeepsItsLockDelay(t *testing.T) {
 }
 
 func TestSentIsTheMomentBeforeSending(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, _ *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, _ store.Store) {
 		slow := tripper(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			resp, err := consul.RoundTripper().RoundTrip(r)
@@ -72,7 +72,7 @@ func TestSentIsTheMomentBeforeSending(t *testing.T) {
 }
 
 func TestRenewingASessionThatIsGoneSaysSo(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s store.Store) {
 		id := session(t, s)
 		must(t, s.DestroySession(t.Context(), id))
 		_, err := s.RenewSession(t.Context(), id, 0)
@@ -85,7 +85,7 @@ func TestRenewingASessionThatIsGoneSaysSo(t *testing.T) {
 func TestAServerThatStillReplaysItsLogNeitherEndsNorRenewsASession(t *testing.T) {
 	for name, ended := range map[string]bool{"it lives": false, "it has ended": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+			bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
 				past := consul.Snapshot()
 				id := session(t, s)
 				if ended {
@@ -139,7 +139,7 @@ func TestOnlyConsulCanSayThatASessionIsGone(t *testing.T) {
 	}
 	_, err := over(t, always(403, "Permission denied")).RenewSession(t.Context(), "id", 0)
 	wantKind(t, err, store.ErrDenied, false)
-	exists, err := over(t, always(200, "null", "X-Consul-Index", "3")).SessionExists(t.Context(),
+	_, exists, err := over(t, always(200, "null", "X-Consul-Index", "3")).SessionInfo(t.Context(),
 		"id")
 	wantKind(t, err, store.ErrUnreachable, true)
 	if exists {
@@ -148,7 +148,7 @@ func TestOnlyConsulCanSayThatASessionIsGone(t *testing.T) {
 }
 
 func TestLockingWithADeadSessionSaysThatItIsGone(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s store.Store) {
 		id := session(t, s)
 		must(t, s.DestroySession(t.Context(), id))
 		_, err := s.Txn(t.Context(), store.Lock("k", nil, 0, id))
@@ -168,7 +168,7 @@ func TestSessionIDsAreChecked(t *testing.T) {
 		_, err := s.RenewSession(t.Context(), id, 0)
 		wantKind(t, err, store.ErrInvalid, false)
 		wantKind(t, s.DestroySession(t.Context(), id), store.ErrInvalid, false)
-		_, err = s.SessionExists(t.Context(), id)
+		_, _, err = s.SessionInfo(t.Context(), id)
 		wantKind(t, err, store.ErrInvalid, false)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // ago, so instances whose check passes are left out. An instance is named until its agent takes it
 // away, [ReapAfter] later. A token that may not read the service or its nodes sees none of them:
 // that is no error.
-func (s *Store) SilentInstances(ctx context.Context, service string) (map[string]time.Time,
+func (s *consul) SilentInstances(ctx context.Context, service string) (map[string]time.Time,
 	error) {
 	silent := map[string]time.Time{}
 	c := call{op: "read checks", key: service, timeout: s.callTimeout,

@@ -56,11 +56,11 @@ func (p *spy) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // writer opens a writer, which is not noted.
-func (p *spy) writer(t *testing.T, s *store.Store, guard store.Op, inFlight int) *store.Writer {
+func (p *spy) writer(t *testing.T, s store.Store, guard store.Op, inFlight int) *store.Writer {
 	t.Helper()
 	p.off = true
 	defer func() { p.off = false }()
-	w, err := s.OpenWriter(t.Context(), guard, "sequence/", inFlight)
+	w, err := store.OpenWriter(t.Context(), s, guard, "sequence/", inFlight)
 	must(t, err)
 	return w
 }
@@ -72,7 +72,7 @@ func writerOver(t *testing.T, rt tripper) *store.Writer {
 	defer consul.Close()
 	way := consul.RoundTripper()
 	s := over(t, tripper(func(r *http.Request) (*http.Response, error) { return way.RoundTrip(r) }))
-	w, err := s.OpenWriter(t.Context(), guarded(t, s), "sequence/", 4)
+	w, err := store.OpenWriter(t.Context(), s, guarded(t, s), "sequence/", 4)
 	must(t, err)
 	way = rt
 	return w
@@ -80,9 +80,9 @@ func writerOver(t *testing.T, rt tripper) *store.Writer {
 
 // batched runs f with a store whose transactions are spied on, the guard
 // already made and not among them.
-func batched(t *testing.T, f func(t *testing.T, p *spy, s *store.Store, guard store.Op)) {
+func batched(t *testing.T, f func(t *testing.T, p *spy, s store.Store, guard store.Op)) {
 	t.Helper()
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
 		guard := guarded(t, s)
 		p := &spy{next: consul.RoundTripper()}
 		f(t, p, over(t, p), guard)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 // next asks a watch or fails the test.
@@ -34,13 +35,13 @@ func quiet(t *testing.T, w *store.Watch, d time.Duration) {
 }
 
 func TestTheFirstNextAnswersAtOnceAndTheOthersOnChange(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s store.Store) {
 		start := time.Now()
-		w := s.Watch("k")
+		w := store.WatchKey(s, "k")
 		if v := next(t, w); len(v.Entries) != 0 || v.Index == 0 || time.Since(start) != 0 {
 			t.Errorf("first: %+v after %v", v, time.Since(start))
 		}
-		time.AfterFunc(7*time.Minute, func() { s.Put(context.Background(), "k", []byte("v"), 0) })
+		time.AfterFunc(7*time.Minute, func() { keys.Put(context.Background(), s, "k", []byte("v"), 0) })
 		v := next(t, w)
 		if len(v.Entries) != 1 || string(v.Entries[0].Value) != "v" ||
 			v.Index < v.Entries[0].ModifyIndex {
@@ -49,44 +50,9 @@ func TestTheFirstNextAnswersAtOnceAndTheOthersOnChange(t *testing.T) {
 		if took := time.Since(start); took != 7*time.Minute {
 			t.Errorf("answered after %v; polls without a change must be swallowed", took)
 		}
-		must(t, s.Delete(t.Context(), "k"))
+		must(t, keys.Delete(t.Context(), s, "k"))
 		if v := next(t, w); len(v.Entries) != 0 {
 			t.Errorf("deleted: %+v", v)
-		}
-	})
-}
-
-func TestAQuietWatchBringsNothingUntilSomethingChanges(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
-		must(t, s.Put(t.Context(), "p/a", make([]byte, 100_000), 0))
-		answered := 0
-		counting := tripper(func(r *http.Request) (*http.Response, error) {
-			resp, err := consul.RoundTripper().RoundTrip(r)
-			if err == nil {
-				answered++
-			}
-			return resp, err
-		})
-		w := over(t, counting).WatchPrefix("p/").Wait(5 * time.Minute).Quiet()
-		next(t, w)
-		quiet(t, w, time.Minute)
-		next(t, w) // the caller gave up: read anew
-		start := time.Now()
-		// In the very moment when a poll is given up, and at any other.
-		for _, after := range []time.Duration{295 * time.Second, 590 * time.Second,
-			17 * time.Minute} {
-			answered = 0
-			time.AfterFunc(time.Until(start.Add(after)), func() {
-				s.Put(context.Background(), "p/b", []byte(after.String()), 0)
-			})
-			v := next(t, w)
-			if len(v.Entries) != 2 || string(v.Entries[1].Value) != after.String() ||
-				time.Since(start) != after {
-				t.Errorf("after %v: %d entries", time.Since(start), len(v.Entries))
-			}
-			if answered != 1 {
-				t.Errorf("%d answers, one of which brought a change", answered)
-			}
 		}
 	})
 }
@@ -108,12 +74,12 @@ func longPollHangs(t *testing.T, key string) {
 			return hang(r)
 		}
 		return consul.RoundTripper().RoundTrip(r)
-	}), func(c *store.Config) { c.PollWait, c.CallTimeout = 32*time.Second, 2*time.Second })
-	w := s.Watch(key)
+	}), func(c *store.Config) { c.CallTimeout = 2 * time.Second })
+	w := store.WatchKey(s, key)
 	if strings.HasSuffix(key, "/") {
-		w = s.WatchPrefix(key)
+		w = store.WatchPrefix(s, key)
 	}
-	next(t, w)
+	next(t, w.Wait(32*time.Second))
 	frozen = true
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -158,7 +124,7 @@ func TestTheRulesForTheIndex(t *testing.T) {
 			at("0"), at("9"), at("9"), at("9"), at("12"), at("4"), at("4"), at("5"),
 		}}
 		s := over(t, sc)
-		w := s.Watch("k")
+		w := store.WatchKey(s, "k")
 		var got []uint64
 		for range 5 {
 			got = append(got, next(t, w).Index)
@@ -180,7 +146,7 @@ func TestAfterAnErrorTheWatchReadsAnewAndConsistently(t *testing.T) {
 		sc := &script{answers: []func(*http.Request) (*http.Response, error){
 			at("9"), always(500, "No cluster leader"), always(500, "No cluster leader"), at("9"),
 			at("10")}}
-		w := over(t, sc).Watch("k")
+		w := store.WatchKey(over(t, sc), "k")
 		next(t, w)
 		for range 2 {
 			_, err := w.Next(t.Context())
@@ -200,10 +166,10 @@ func TestAfterAnErrorTheWatchReadsAnewAndConsistently(t *testing.T) {
 func TestAServerThatAlwaysWakesForNothingIsNotAHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		polls := 0
-		w := over(t, tripper(func(r *http.Request) (*http.Response, error) {
+		w := store.WatchKey(over(t, tripper(func(r *http.Request) (*http.Response, error) {
 			polls++
 			return at("9")(r)
-		})).Watch("k")
+		})), "k")
 		next(t, w)
 		quiet(t, w, time.Minute)
 		if polls < 5 || polls > 30 {
@@ -213,14 +179,14 @@ func TestAServerThatAlwaysWakesForNothingIsNotAHotLoop(t *testing.T) {
 }
 
 func TestAServerThatStillReplaysItsLogShowsAWatchNothingOfThePast(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s *store.Store) {
+	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
 		past := consul.Snapshot()
 		txn(t, s, store.Set("k", []byte("v"), 0), store.Set("p/k", []byte("v"), 0))
-		followed := s.Watch("k")
+		followed := store.WatchKey(s, "k")
 		next(t, followed)
 		consul.ElectionStart()
 		consul.ElectionEndBehind(past)
-		for _, w := range []*store.Watch{s.Watch("k"), s.WatchPrefix("p/"), followed} {
+		for _, w := range []*store.Watch{store.WatchKey(s, "k"), store.WatchPrefix(s, "p/"), followed} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			v, err := w.Next(ctx)
 			cancel()
@@ -228,7 +194,7 @@ func TestAServerThatStillReplaysItsLogShowsAWatchNothingOfThePast(t *testing.T) 
 				t.Errorf("saw %+v", v)
 			}
 		}
-		if names, err := s.ListKeys(t.Context(), "p/", ""); err == nil {
+		if names, _, err := s.ListKeys(t.Context(), "p/", ""); err == nil {
 			t.Errorf("listed %q", names)
 		}
 		consul.ElectionEnd()

@@ -18,11 +18,11 @@ import (
 // A look at that key after the list would not do. A long poll is answered by the rights of its
 // beginning, so a token that had lost them for a moment may have them again by then. All of a
 // transaction is answered by the same rights.
-func (s *Store) whole(ctx context.Context, c call, prefix string) (entries []Entry, err error) {
+func (s *consul) whole(ctx context.Context, c call, prefix string) (entries []Entry, err error) {
 	ops := []Op{GetOrEmpty(prefix + "_"), {api.KVTxnOp{Verb: api.KVGetTree, Key: prefix}}}
 	c.timeout, c.poll = s.callTimeout, false
 	err = s.do(ctx, c, func(ctx context.Context) error {
-		reply, err := s.exchange(ctx, c, ops, nil)
+		reply, err := s.exchange(ctx, c, ops)
 		if err != nil {
 			return err
 		}

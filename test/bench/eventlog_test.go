@@ -82,7 +82,8 @@ func grants(b *testing.B, client *api.Client, service string, items, members int
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, err := s.OpenWriter(ctx, store.CheckIndex(k.Leader(), led.Index), k.Sequence("leader/"), 4)
+	w, err := store.OpenWriter(ctx, s, store.CheckIndex(k.Leader(), led.Index),
+		k.Sequence("leader/"), 4)
 	if err != nil {
 		b.Fatal(err)
 	}

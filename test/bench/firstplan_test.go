@@ -12,6 +12,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/test/realconsul"
 	"github.com/hashicorp/consul/api"
@@ -128,7 +129,7 @@ func newPlanRound(b *testing.B, client *api.Client, service string, items, membe
 	p := &planRound{client: client, store: s, items: items, done: make(chan error, 1),
 		written: make(chan time.Time, 100)}
 	ctx := context.Background()
-	if err := s.Put(ctx, s.Keys().Freeze(), nil, 0); err != nil {
+	if err := keys.Put(ctx, s, s.Keys().Freeze(), nil, 0); err != nil {
 		b.Fatal(err)
 	}
 	for i := range members {
@@ -180,7 +181,7 @@ func (p *planRound) wait(b *testing.B, what string, ok func(messages.Plan) bool)
 func (p *planRound) lead(b *testing.B) time.Duration {
 	b.Helper()
 	start := time.Now()
-	if err := p.store.Delete(context.Background(),
+	if err := keys.Delete(context.Background(), p.store,
 		p.store.Keys().Freeze()); err != nil {
 		b.Fatal(err)
 	}
@@ -192,7 +193,7 @@ func (p *planRound) lead(b *testing.B) time.Duration {
 // check reads back what the leader wrote: it must all be there.
 func (p *planRound) check(b *testing.B) {
 	b.Helper()
-	all, err := p.store.ListKeys(context.Background(), p.store.Keys().Assignments(), "")
+	all, _, err := p.store.ListKeys(context.Background(), p.store.Keys().Assignments(), "")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -229,7 +230,7 @@ func (p *planRound) bare(b *testing.B, service string, members, inFlight int) ti
 func (p *planRound) like(b *testing.B, service string, members, inFlight int) time.Duration {
 	b.Helper()
 	root := "service/" + service + "/"
-	if err := p.store.Put(b.Context(), root+"leader", []byte("leader"), 0); err != nil {
+	if err := keys.Put(b.Context(), p.store, root+"leader", []byte("leader"), 0); err != nil {
 		b.Fatal(err)
 	}
 	leader, _, _, err := p.store.Get(b.Context(), root+"leader", store.Consistent)

@@ -31,10 +31,6 @@ const soon = 3 * ttl
 // for one.
 var unhurried = []string{"--ttl", soon.String()}
 
-// notHandedOver keeps a killed coordd's guard from handing its items over: then they wait for the
-// session and the grace, as they do when a machine is lost.
-var notHandedOver = []string{"--restart-wait", "1h"}
-
 // patient lets a killed coordd's items wait long enough for it to be started again on any machine.
 var patient = []string{"--restart-wait", "19s"}
 
@@ -176,14 +172,11 @@ func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndItsLease(t *t
 	for name, c := range map[string]struct {
 		lease  time.Duration
 		notice time.Duration // the shortest time in which Consul may notice
+		leader bool          // it is the leader that is killed
 		flags  []string
 	}{
-		"as long as the ttl": {ttl, ttl / 2, nil},
-		"of 3s": {3 * time.Second, time.Second,
-			[]string{"--lease", "3s"}},
-		"as long as the ttl, without a check": {ttl, ttl, []string{"--check-ttl", "none"}},
-		"of 3s, without a check": {3 * time.Second, ttl, []string{"--lease", "3s", "--check-ttl",
-			"none"}},
+		"of 3s":                               {3 * time.Second, time.Second, false, []string{"--lease", "3s"}},
+		"as long as the ttl, without a check": {ttl, ttl, true, []string{"--check-ttl", "none"}},
 	} {
 		t.Run("a lease "+name, func(t *testing.T) {
 			t.Parallel()
@@ -199,7 +192,11 @@ func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndItsLease(t *t
 			testkit.Await(t, workLimit, "every member has its share", func() string {
 				return s.now().unlike(2, 10)
 			})
-			s.members[s.follower()].Kill()
+			killed := s.follower()
+			if c.leader {
+				killed = s.now().Leader.ID
+			}
+			s.members[killed].Kill()
 			begin := time.Now()
 			took := testkit.Await(t, takeover+workLimit, "the other one has all items",
 				func() string { return s.now().unlike(1, 10) })
@@ -211,60 +208,6 @@ func TestTheItemsOfAKilledMemberWithoutCommandsWaitForItsSessionAndItsLease(t *t
 				time.Since(begin).Round(time.Millisecond))
 		})
 	}
-}
-
-func TestTheLeadersDeathElectsAnotherMovesItsItemsOnlyAndLeavesNoChild(t *testing.T) {
-	t.Parallel()
-	s := newService(t, realconsul.Shared(t).Addr())
-	s.startThree(notHandedOver...)
-	items := s.share(99)
-
-	leader := s.now().Leader.ID
-	its, mark := s.of(leader), s.mark()
-	if n := len(s.childrenOf(leader)); n != 33 {
-		t.Fatalf("the leader has %d children, not 33: a test that looks for none would find none",
-			n)
-	}
-	begin := time.Now()
-	s.members[leader].Kill()
-	testkit.Await(t, workLimit, "none of the killed leader's children runs", func() string {
-		if pids := s.childrenOf(leader); len(pids) > 0 {
-			return fmt.Sprintf("%d do", len(pids))
-		}
-		return ""
-	})
-	childless := time.Since(begin)
-
-	testkit.Await(t, takeover+workLimit, "another leader", func() string {
-		if st := s.now(); st.Leader == nil || st.Leader.ID == leader {
-			return "none yet"
-		}
-		return ""
-	})
-	elected := time.Since(begin)
-	s.runs(items)
-	moved := s.since(mark)
-	if !slices.Equal(moved.starts().items(), its) || !slices.Equal(moved.stops().items(), its) {
-		t.Errorf("the leader had %d items; %d stopped and %d were started", len(its),
-			len(moved.stops()), len(moved.starts()))
-	}
-	starts := moved.starts()
-	first, last := starts[0].at.Sub(begin), starts[len(starts)-1].at.Sub(begin)
-	if first < ttl+grace-renew {
-		t.Errorf("the first item was taken over after %v: the killed leader might have come back "+
-			"until then",
-			first)
-	}
-	if last > takeover {
-		t.Errorf("the last item was taken over after %v, later than %v", last, takeover)
-	}
-	testkit.Await(t, workLimit, "two members with their shares", func() string {
-		return s.now().unlike(2, len(items))
-	})
-	t.Logf("kill -9 of the leader: no child left after %v, another leader after %v, its %d items "+
-		"taken over %v to %v after",
-		childless.Round(time.Millisecond), elected.Round(time.Millisecond), len(its),
-		first.Round(time.Millisecond), last.Round(time.Millisecond))
 }
 
 func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
@@ -301,56 +244,6 @@ func TestAKilledMemberStartedAgainUnderItsIDResumesWithoutAMove(t *testing.T) {
 	}
 	t.Logf("kill -9 and start again: %d items run again %v after the start", len(its),
 		took.Round(time.Millisecond))
-}
-
-// The predecessor's commands outlive it by as long as they take to stop: the successor must wait
-// for them.
-func TestASuccessorWaitsForTheCommandsOfItsKilledPredecessor(t *testing.T) {
-	t.Parallel()
-	s := newService(t, realconsul.Shared(t).Addr())
-	// Two seconds of cleaning up before the end: `sleep`, for a shell has none of its own.
-	s.exec = strings.Replace(work, "echo \"stop", "sleep 2; echo \"stop", 1)
-	if s.exec == work {
-		t.Fatal("the work is not the slow one")
-	}
-	s.start("n1")
-	items := s.share(5)
-	mark := s.mark()
-	s.members["n1"].Kill()
-	s.start("n1")
-	testkit.Await(t, workLimit, "every item stops and starts again", func() string {
-		if n := len(s.since(mark)); n < 10 {
-			return fmt.Sprintf("%d lines", n)
-		}
-		return ""
-	})
-	s.runs(items)
-}
-
-func TestASecondProcessWithTheSameIDRefusesAndNamesTheFirst(t *testing.T) {
-	t.Parallel()
-	s := newService(t, realconsul.Shared(t).Addr())
-	first := s.start("n1")
-	items := s.share(10)
-	mark := s.mark()
-
-	second := s.launch("n1")
-	code, took := second.ends(workLimit)
-	if code != 1 {
-		t.Errorf("the second ended with code %d, not 1", code)
-	}
-	lines := strings.Split(strings.TrimSpace(second.stderr()), "\n")
-	last := lines[len(lines)-1]
-	if !strings.Contains(last, fmt.Sprintf("process %d ", first.PID)) ||
-		!strings.Contains(last, `"n1"`) || !strings.Contains(last, "stop it or choose another id") {
-		t.Errorf("its last line does not name the id, process %d and what to do: %q", first.PID,
-			last)
-	}
-	if story := s.since(mark); len(story) > 0 {
-		t.Errorf("the first was disturbed: %+v", story)
-	}
-	s.runs(items)
-	t.Logf("refused after %v", took.Round(time.Millisecond))
 }
 
 // The member hangs, its commands do not: its guard ends them with the lease. Once it goes on, it

@@ -151,10 +151,6 @@ func TestConsulShowsAServiceAsTheDocumentsSay(t *testing.T) {
 	})
 
 	addressesInDNS(t, consul)
-	s.do("drain", "n2")
-	awaitDNS("n2 drains", is("10.0.0.2"), "draining.demo.service.consul")
-	s.do("undrain", "n2")
-	awaitDNS("n2 is taken back", is(""), "draining.demo.service.consul")
 	s.members["n1"].signal(syscall.SIGTERM)
 	another := func(got string) bool { return got == "10.0.0.2" || got == "10.0.0.3" }
 	awaitDNS("another leader in DNS", another, "leader.demo.service.consul")

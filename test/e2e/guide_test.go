@@ -171,3 +171,13 @@ func sameNight(text string) string {
 	}
 	return text
 }
+
+// ask runs a command of the operators' that may end with 1, and returns what it prints.
+func (s *service) ask(args ...string) (stdout string, code int) {
+	s.t.Helper()
+	stdout, stderr, code := once(s.t, append(args, "--service", s.name, "--consul", s.consul)...)
+	if code > 1 || stderr != "" {
+		s.t.Fatalf("coordd %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout, code
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
@@ -148,4 +149,20 @@ func renewals(seen []string) int {
 		}
 	}
 	return n
+}
+
+// summarised waits until a member has said that so many items run there, and nothing else.
+func (s *service) summarised(kv *api.KV, member string, running int) {
+	s.t.Helper()
+	testkit.Await(s.t, workLimit, "the summary of "+member, func() string {
+		e, _, err := kv.Get("service/"+s.name+"/states/"+member, nil)
+		if err != nil || e == nil {
+			return fmt.Sprint("none: ", err)
+		}
+		if w, err := protocol.ParseWorkSummary(e.Value); err != nil || len(w.Counts) != 1 ||
+			w.Counts[protocol.WorkRunning] != running {
+			return fmt.Sprint(string(e.Value), err)
+		}
+		return ""
+	})
 }

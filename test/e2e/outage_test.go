@@ -5,10 +5,8 @@ package e2e_test
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -143,94 +141,6 @@ func TestAllWorkStopsBeforeItsLeaseEndsWhenConsulIsAwayForLongAndComesBackByItse
 			if starts := s.since(mark).starts(); !slices.Equal(starts.items(), items) {
 				t.Errorf("%d starts for %d items", len(starts), len(items))
 			}
-		})
-	}
-}
-
-func TestAMemberWaitsForAConsulThatIsNotThereSaysWhenItTriesAgainAndJoins(t *testing.T) {
-	t.Parallel()
-	consul := realconsul.Start(t, realconsul.Options{})
-	if consul.Servers[0].Stop() != nil {
-		return
-	}
-	s := newService(t, consul.Addr())
-	p := s.start("n1", "--http", "127.0.0.1:0")
-	line := regexp.MustCompile(`msg=consul-unreachable .*addr=\S*` +
-		regexp.QuoteMeta(consul.Addr()) + `.* retry_in=[0-9.]+s`)
-	testkit.Await(t, startLimit, "the log says that Consul does not answer", func() string {
-		if !line.MatchString(p.stderr()) {
-			return "no line like " + line.String()
-		}
-		return ""
-	})
-	// The commands of operators do not wait: a person does.
-	begin := time.Now()
-	_, stderr, code := once(t, "status", "--service", s.name, "--consul", s.consul)
-	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, consul.Addr()) {
-		t.Errorf("status without Consul: exit code %d, %q", code, stderr)
-	}
-	t.Logf("status gives up after %v: %s", time.Since(begin).Round(time.Millisecond),
-		strings.TrimSpace(stderr))
-	// At most one line in 5 s; and the next one comes with the try after that, which is up to 5 s
-	// later and some more.
-	testkit.Await(t, workLimit, "it says again that it tries", func() string {
-		if n := strings.Count(p.stderr(), "consul-unreachable"); n < 2 {
-			return fmt.Sprintf("%d lines", n)
-		}
-		return ""
-	})
-	if n := strings.Count(p.stderr(), "consul-unreachable"); n > 3 {
-		t.Errorf("%d lines about a Consul that has been away for %v", n, time.Since(begin))
-	}
-	if consul.Servers[0].Start() != nil {
-		return
-	}
-	ready(t, consul)
-	back := time.Now()
-	testkit.Await(t, workLimit, "it joins", func() string { return s.now().unlike(1, 0) })
-	t.Logf("joined %v after Consul was there", time.Since(back).Round(time.Millisecond))
-	s.share(5)
-	if !strings.Contains(p.stderr(), "msg=reconnected-to-consul") {
-		t.Error("the log does not say that Consul answers")
-	}
-}
-
-func TestAMemberStopsCleanlyWhileConsulIsAwayAndLeavesNoChild(t *testing.T) {
-	t.Parallel()
-	for _, o := range outages {
-		t.Run(o.name, func(t *testing.T) {
-			t.Parallel()
-			consul := realconsul.Start(t, realconsul.Options{})
-			s := newService(t, consul.Addr())
-			p := s.start("n1")
-			items := s.share(10)
-			mark := s.mark()
-			if o.begin(consul.Servers[0]) != nil {
-				return
-			}
-			p.signal(syscall.SIGTERM)
-			// The first of the last calls is given 3 s where nothing comes back, and each one after
-			// it a second.
-			code, took := p.ends(workLimit)
-			if code != 0 {
-				t.Errorf("it ended with code %d", code)
-			}
-			if pids := s.left(); len(pids) > 0 {
-				t.Errorf("%d processes are left", len(pids))
-			}
-			testkit.Await(t, workLimit, "every stop is read", func() string {
-				if got := s.since(mark); !slices.Equal(got.stops().items(), items) {
-					return fmt.Sprintf("%d stops", len(got.stops()))
-				}
-				return ""
-			})
-			t.Logf("gone %v after SIGTERM", took.Round(time.Millisecond))
-			if o.end(consul.Servers[0]) != nil {
-				return
-			}
-			// Under the old id it gets back what it could not give away.
-			s.start("n1")
-			s.runs(items)
 		})
 	}
 }

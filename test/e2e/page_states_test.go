@@ -51,7 +51,8 @@ func TestThePageIsAccessibleInEachOfItsStates(t *testing.T) {
 		}
 	}
 	// At n1 what fails is tried for ever. What n3 has waits for as long as the test needs.
-	waiting := append([]string{"--grace", "1h", "--leader-soak", "1s"}, notHandedOver...)
+	waiting := []string{"--grace", "1h", "--leader-soak", "1s",
+		"--restart-wait", "1h"}
 	s.start("n1", append(waiting, "--http", "127.0.0.1:0")...)
 	testkit.Await(t, startLimit, "one member", func() string { return s.now().unlike(1, 0) })
 	page := "http://" + s.now().Members[0].Address + "/"

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && coordd_long
 
 package e2e_test
 

@@ -329,11 +329,6 @@ func (s *service) left(id ...string) []int {
 	return marked(s.t, marks...)
 }
 
-// childrenOf lists the processes of a member's work.
-func (s *service) childrenOf(member string) []int {
-	return marked(s.t, "E2E_JOURNAL="+s.journal, "COORDD_MEMBER="+member)
-}
-
 // end stops all members, once.
 func (s *service) end() {
 	if s.ended {
@@ -371,16 +366,6 @@ func (s *service) end() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-}
-
-// ask runs a command of the operators' that may end with 1, and returns what it prints.
-func (s *service) ask(args ...string) (stdout string, code int) {
-	s.t.Helper()
-	stdout, stderr, code := once(s.t, append(args, "--service", s.name, "--consul", s.consul)...)
-	if code > 1 || stderr != "" {
-		s.t.Fatalf("coordd %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
-	}
-	return stdout, code
 }
 
 // said counts the lines that the members have logged with a message.

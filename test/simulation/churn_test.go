@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -113,7 +114,7 @@ func (p *plan) beside(percent int) {
 // does. Both are tried once: the next tick may do better.
 func (w *world) replace(old, new string) {
 	ctx := context.Background()
-	if w.user.Put(ctx, w.user.Keys().WorkItem(new), []byte(new), 0) != nil {
+	if keys.Put(ctx, w.user, w.user.Keys().WorkItem(new), []byte(new), 0) != nil {
 		return
 	}
 	w.items.Add(1)

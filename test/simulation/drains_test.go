@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 // operators are those who order members to be emptied, and take it back; and who change the
@@ -78,7 +79,7 @@ var operators = map[string]script{
 					return
 				}
 				w.retry(func(ctx context.Context) error {
-					return w.user.Delete(ctx, w.user.Keys().WorkItem(id))
+					return keys.Delete(ctx, w.user, w.user.Keys().WorkItem(id))
 				})
 				w.putWork(id)
 			}
@@ -127,9 +128,9 @@ func (w *world) prefer(item, member string) {
 		case w.wishes[item] != mine:
 			return nil
 		case member == "":
-			return w.user.Delete(ctx, w.user.Keys().Prefer(item))
+			return keys.Delete(ctx, w.user, w.user.Keys().Prefer(item))
 		}
-		return w.user.Put(ctx, w.user.Keys().Prefer(item), []byte(member), 0)
+		return keys.Put(ctx, w.user, w.user.Keys().Prefer(item), []byte(member), 0)
 	})
 }
 

@@ -78,10 +78,11 @@ func (w *world) promised() promise {
 	if s.check && w.plan.profile == "waited" && s.noReports == 0 {
 		c.CheckTTL = 0
 	}
-	b, f := c.Bounds(), c.Formulas()
-	p := promise{ttl: ttl, plan: f.HandOver.Plus(f.Slack[0]).Total(), member: b.TakeOver,
-		elsewhere: f.TakeOverElsewhere.Total(),
-		leader:    b.TakeOverLeader, lead: b.TakeOverLead, kept: max(0, s.keep-max(ttl, c.Grace)),
+	b := c.Bounds()
+	p := promise{ttl: ttl, plan: b.HandOver.Plus(b.Slack[0]).Total(),
+		member: b.TakeOver.Total(), elsewhere: b.TakeOverElsewhere.Total(),
+		leader: b.TakeOver.Plus(b.OfLeader...).Total(), lead: b.TakeOverLead.Total(),
+		kept:  max(0, s.keep-max(ttl, c.Grace)),
 		noted: 6*s.ttl + 2*s.lockDelay}
 	// Whoever failed until now asks again within the ladder's longest step; a session that was lost
 	// meanwhile is opened anew, and its member's items wait for a lease, after a leader's grace.

@@ -4,6 +4,6 @@ package simulation_test
 
 const (
 	raceDetector = false
-	fewSeeds     = 20 // of each profile
+	fewSeeds     = 12 // of each profile
 	large        = 100
 )

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 // stories are several troubles in a row, each of which brings one rule into play.
@@ -277,8 +279,8 @@ func (w *world) order(item, member string) {
 		case w.pins[item] != mine:
 			return nil
 		case member == "":
-			return w.user.Delete(ctx, key)
+			return keys.Delete(ctx, w.user, key)
 		}
-		return w.user.Put(ctx, key, []byte(member), 0)
+		return keys.Put(ctx, w.user, key, []byte(member), 0)
 	})
 }

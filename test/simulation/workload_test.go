@@ -11,6 +11,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
 func (w *world) addWork(n int) {
@@ -23,7 +24,7 @@ func (w *world) addWork(n int) {
 
 func (w *world) putWork(id string) {
 	w.retry(func(ctx context.Context) error {
-		return w.user.Put(ctx, w.user.Keys().WorkItem(id), w.payload(id), 0)
+		return keys.Put(ctx, w.user, w.user.Keys().WorkItem(id), w.payload(id), 0)
 	})
 	w.work[id] = true
 }
@@ -55,7 +56,7 @@ func (w *world) changeWork(n int) {
 		w.changes++
 		value := fmt.Appendf(w.payload(id), "%s%d", asOf, w.changes)
 		w.retry(func(ctx context.Context) error {
-			return w.user.Put(ctx, w.user.Keys().WorkItem(id), value, 0)
+			return keys.Put(ctx, w.user, w.user.Keys().WorkItem(id), value, 0)
 		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 // use.
 type Conn struct {
 	cfg     Config
-	store   *store.Store
+	store   store.Store
 	log     *slog.Logger
 	contact *messages.State[election.Contact]
 	session *messages.State[messages.Session] // the same, and its check
@@ -47,8 +47,7 @@ func Connect(cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s, err := store.New(store.Config{Client: cfg.Client, Address: cfg.Consul, Logger: cfg.Logger,
-		PollWait: min(2*cfg.TTL, time.Minute)})
+	s, err := store.Open(store.Config{Client: cfg.Client, Address: cfg.Consul, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}

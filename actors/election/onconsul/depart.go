@@ -15,7 +15,7 @@ import (
 // session led.
 func Depart(ctx context.Context, cfg Config, name, session string) (led bool, err error) {
 	cfg = cfg.withDefaults()
-	client, err := store.New(store.Config{Client: cfg.Client, Address: cfg.Consul,
+	client, err := store.Open(store.Config{Client: cfg.Client, Address: cfg.Consul,
 		Logger: cfg.Logger})
 	if err != nil {
 		return false, err
@@ -24,7 +24,7 @@ func Depart(ctx context.Context, cfg Config, name, session string) (led bool, er
 		keys: keysOf(cfg.Prefix, name)}
 	var gave error
 	for changed := true; changed; {
-		gave = client.RetryUnlessDenied(ctx, "departure", func(ctx context.Context) error {
+		gave = store.RetryUnlessDenied(ctx, client, "departure", func(ctx context.Context) error {
 			leads, err := s.depart(ctx, session)
 			led = led || leads
 			return err
@@ -35,9 +35,8 @@ func Depart(ctx context.Context, cfg Config, name, session string) (led bool, er
 		return led, gave
 	}
 	// In any case: what could not be given up is free after the lock-delay then.
-	return led, errors.Join(gave, client.Retry(ctx, "departure", func(ctx context.Context) error {
-		return client.DestroySession(ctx, session)
-	}))
+	return led, errors.Join(gave, store.Retry(ctx, client, "departure",
+		func(ctx context.Context) error { return client.DestroySession(ctx, session) }))
 }
 
 // depart makes one attempt. A take of one of the session's candidates may be under way: without the

@@ -82,7 +82,7 @@ func (s *keyStore) Read(ctx context.Context, id string) (r backend.Reading, err 
 	if session != "" {
 		ops = append(ops, store.GetOrEmpty(sequence))
 	}
-	result, err := s.conn.store.ReadTxn(ctx, ops...)
+	result, err := s.conn.store.Txn(ctx, ops...)
 	if err != nil {
 		return r, s.failed(err)
 	}
@@ -127,7 +127,8 @@ func (s *keyStore) Watch(ctx context.Context, seen func(backend.Reading, error))
 		return
 	}
 	defer done()
-	watch := s.conn.store.WatchPrefix(s.keys.watched())
+	watch := store.WatchPrefix(s.conn.store, s.keys.watched()).
+		Wait(min(2*s.conn.cfg.TTL, time.Minute))
 	next := func(poll context.Context) (store.View, error) {
 		v, err := watch.Next(poll)
 		if err != nil && poll.Err() == nil {
@@ -180,7 +181,7 @@ func (s *keyStore) queue(ctx context.Context) ([]election.Candidate, error) {
 }
 
 func (s *keyStore) Candidates(ctx context.Context) (all []election.Candidate, err error) {
-	err = s.conn.store.RetryUnlessDenied(ctx, "candidates", func(ctx context.Context) error {
+	err = store.RetryUnlessDenied(ctx, s.conn.store, "candidates", func(ctx context.Context) error {
 		all, err = s.queue(ctx)
 		return err
 	})

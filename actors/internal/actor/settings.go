@@ -26,7 +26,6 @@ type Settings struct {
 	BrakeHold                          time.Duration
 	MoveBudget                         int
 	MoveBudgetShare                    float64
-	ItemCooldown                       time.Duration
 	MaxRestarts                        int // of an item's work within RestartWindow; 0: for ever
 	RestartWindow                      time.Duration
 	OnChange                           OnChange

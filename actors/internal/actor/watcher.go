@@ -19,12 +19,13 @@ type Watcher struct {
 
 // NewKeyWatcher follows one key; what names it in the log.
 func NewKeyWatcher(b *Base, what, key string, publish func(store.View)) *Watcher {
-	return &Watcher{b, what, func() *store.Watch { return b.Store.Watch(key) }, publish}
+	return &Watcher{b, what, func() *store.Watch { return store.WatchKey(b.Store, key) }, publish}
 }
 
 // NewPrefixWatcher follows all keys below a prefix.
 func NewPrefixWatcher(b *Base, what, prefix string, publish func(store.View)) *Watcher {
-	return &Watcher{b, what, func() *store.Watch { return b.Store.WatchPrefix(prefix) }, publish}
+	return &Watcher{b, what, func() *store.Watch { return store.WatchPrefix(b.Store, prefix) },
+		publish}
 }
 
 // Run is the actor: see [supervisor.Child].

@@ -59,8 +59,10 @@ type memory struct {
 	zones    zoneMemory
 	events   *eventLog
 	noted    noted
-	ledger   ledger
-	planned  *inputs // of the last plan
+	moves    map[string]int       // by reason: what was granted or moved
+	releases map[string]time.Time // of the last plan
+	settled  bool                 // by the last plan
+	planned  *inputs              // of the last plan
 	// workloadAt is the index of the workload of that.
 	workloadAt uint64
 	ladder     *store.Ladder
@@ -86,7 +88,7 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.memory = memory{epoch: a.views.leadership.Get(), known: known{},
 		readAt: map[string]uint64{}, absences: newAbsences(), failures: newFailures(),
 		refusals: refusals{}, zones: zoneMemory{}, events: newEventLog(a.Keys, a.ID),
-		ledger: newLedger(), ladder: store.NewLadder(), odd: protocol.StrangeKeys{Log: a.Log}}
+		moves: map[string]int{}, ladder: store.NewLadder(), odd: protocol.StrangeKeys{Log: a.Log}}
 	defer a.handOn(ctx)
 	err := a.work(ctx)
 	if errors.Is(err, errTermOver) {
@@ -111,7 +113,7 @@ func (a *Assigner) work(ctx context.Context) error {
 		return err
 	}
 	var next time.Time
-	var seen seen
+	var seen highest
 	for {
 		back := false
 		a.Idle(ctx)
@@ -126,16 +128,16 @@ func (a *Assigner) work(ctx context.Context) error {
 			}
 		case <-members.Changed():
 			m := members.Take()
-			back = m.Term == a.term && seen.members.wentBack(m.Index, m.Items, messages.Same)
+			back = a.wentBack(m.Term, m.Index, &seen.members)
 		case <-workload.Changed():
 			w := workload.Take()
-			back = w.Term == a.term && seen.workload.wentBack(w.Index, w.Items, messages.Same)
+			back = a.wentBack(w.Term, w.Index, &seen.workload)
 		case <-control.Changed():
 			c := control.Take()
-			back = c.Term == a.term && seen.control.wentBack(c.Index, c, messages.Control.Same)
+			back = a.wentBack(c.Term, c.Index, &seen.control)
 		case <-acks.Changed():
 			k := acks.Take()
-			back = k.Term == a.term && seen.acks.wentBack(k.Index, k.Items, messages.Same)
+			back = a.wentBack(k.Term, k.Index, &seen.acks)
 		case <-timer.At(next):
 		}
 		a.soak.see(time.Now(), a.scene())
@@ -143,9 +145,8 @@ func (a *Assigner) work(ctx context.Context) error {
 			return err
 		}
 		if back {
-			a.Log.Warn("consul-lost-writes", "then",
+			a.Log.Info("consul-index-went-back", "then",
 				"taking a new epoch and reading everything anew")
-			a.absences.forget()
 			if err := a.newEpoch(ctx); err != nil {
 				return err
 			}
@@ -280,39 +281,24 @@ func (a *Assigner) newEpoch(ctx context.Context) error {
 	}
 }
 
-// enterEpoch takes in which epoch there is. A Consul that went back has forgotten who was back
-// meanwhile.
+// enterEpoch takes in which epoch there is.
 func (a *Assigner) enterEpoch(l messages.Leadership) {
 	a.fresh = a.fresh && l.Epoch == a.epoch.Epoch
-	if l.Resets != a.epoch.Resets {
-		a.absences.forget()
-	}
 	a.epoch = l
 }
 
-// seen is what the watches have shown in this term.
-type seen struct {
-	members  lastView[messages.Table[messages.Member]]
-	workload lastView[messages.Table[messages.WorkItem]]
-	control  lastView[messages.Control]
-	acks     lastView[messages.Table[messages.Ack]]
-}
+// highest are the highest indexes that the watches have shown in this term.
+type highest struct{ members, workload, control, acks uint64 }
 
-// lastView is what the views of a prefix have shown, and the highest index of any.
-type lastView[S any] struct {
-	index uint64
-	last  S
-}
-
-// wentBack takes in a view. An index that is below an earlier one, with other contents, is that of
-// a Consul which was restored or came back empty: what is known is of a past that it does not know.
-// With the same contents Consul has forgotten a deletion, as it does after a quarter of an hour:
-// the index of a prefix is the largest of its keys and of the deletions that Consul remembers.
-func (v *lastView[S]) wentBack(index uint64, now S, same func(x, y S) bool) bool {
-	back := index < v.index
-	if back && same(now, v.last) {
+// wentBack takes in the index of a view of this term. One below an earlier one may be that of a
+// Consul which was restored or came back empty: what is known is of a past that it does not know.
+// Or Consul has forgotten a deletion, as it does after a quarter of an hour: then all is read once
+// in vain.
+func (a *Assigner) wentBack(term, index uint64, highest *uint64) bool {
+	if term != a.term {
 		return false
 	}
-	v.index, v.last = index, now
+	back := index < *highest
+	*highest = index
 	return back
 }

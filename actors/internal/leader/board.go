@@ -88,7 +88,7 @@ func (in *inputs) sortKeys(b *board, p *plan) owners {
 		if !present {
 			b.lost = append(b.lost, member)
 			if !away.over(in.now) {
-				b.grace = b.grace || !in.lasting(away)
+				b.grace = b.grace || !away.since.IsZero()
 				p.wake = actor.Earliest(p.wake, away.ends())
 			}
 		}
@@ -214,29 +214,22 @@ func weight(item placement.Item) uint64 {
 	return min(max(item.Weight, 1), placement.MaxWeight)
 }
 
-// compute plans. The limit of members where much has failed, and what the leader itself has pinned,
-// for a wish or because work has failed, leave no item without a place: where they would, the plan
-// is made without the limit, and then without both.
-func (in *inputs) compute(b *board) placement.Plan {
-	members, limited := in.limited(b)
-	best := placement.Compute(members, b.items)
-	n := homeless(b, best)
-	better := func(items []placement.Item) {
-		if p := placement.Compute(b.members, items); homeless(b, p) < n {
-			best, n, b.items = p, homeless(b, p), items
-		}
+// compute plans. What the leader itself has pinned, for a wish or because work has failed, leaves no
+// item without a place: where it would, the plan is made without that.
+func (b *board) compute() placement.Plan {
+	p := placement.Compute(b.members, b.items)
+	n := homeless(b, p)
+	if n == 0 || len(b.wishes) == 0 {
+		return p
 	}
-	if limited && n > 0 {
-		better(b.items)
+	without := slices.Clone(b.items)
+	for _, i := range b.wishes {
+		without[i].Pin = placement.None
 	}
-	if len(b.wishes) > 0 && n > 0 {
-		without := slices.Clone(b.items)
-		for _, i := range b.wishes {
-			without[i].Pin = placement.None
-		}
-		better(without)
+	if q := placement.Compute(b.members, without); homeless(b, q) < n {
+		p, b.items = q, without
 	}
-	return best
+	return p
 }
 
 // homeless counts the items that have no owner after a plan.

@@ -2,11 +2,9 @@ package leader
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
-	"github.com/coordd/coordd/internal/protocol"
 )
 
 // The brake: when most of the workload, or most of the members, vanish in one step, that is more
@@ -14,9 +12,8 @@ import (
 // then writes nothing and says so. What "most" is measured against are the assignment keys, which
 // are there for every new leader too.
 //
-// In one step is within 4 x Merge: so a loop that deletes one item after the other is one. For that
-// the leader remembers how large the workload was; what vanishes more slowly is taken for
-// somebody's wish.
+// In one step is within 4 x Merge, for which keys of items that are gone wait. What vanishes more
+// slowly is taken for somebody's wish. A new leader measures anew.
 const (
 	brakeItems   = 10 // this many items may always go at once
 	brakeMembers = 3  // and this many members
@@ -49,17 +46,6 @@ type brake struct {
 	// meanwhile is no part of it.
 	freed map[string]bool
 	seen  time.Time // when the last override was given that a plan has heeded
-	spent uint64    // the override that came before the brake which is on for items
-	sizes sizes     // of the workload
-	peak  int       // the largest of them, while the brake is on for items; else 0
-}
-
-// inherit takes over the brake that another leader has noted.
-func (k *brake) inherit(s protocol.LeaderState, now time.Time) {
-	if s.Peak > 0 {
-		k.cause, k.peak, k.spent = brakeForItems, s.Peak, s.Override
-		k.sizes.past = append(k.sizes.past, pastSize{now, s.Peak})
-	}
 }
 
 // next is the brake after these inputs. A workload's brake holds until the items are back or an
@@ -73,19 +59,11 @@ func (k brake) next(in *inputs, b *board, p *plan) brake {
 			next.freed[key] = true
 		}
 	}
-	keep, peak := k.cause != brakeOff && !in.control.Freeze, 0
-	next.sizes, peak = k.sizes.see(in.now, in.now.Add(-4*in.merge), in.workload.Len(), keep)
-	if override {
-		next.sizes.past, peak = nil, in.workload.Len()
-	}
-	next.cause, next.text = k.forItems(in, b, p, next.freed, peak)
+	next.cause, next.text = k.forItems(in, b, p, next.freed)
 	if next.cause == brakeOff {
 		next.cause, next.text = k.forMembers(in, b, p, next.freed)
 	}
-	switch {
-	case next.cause == brakeForItems:
-		next.spent, next.peak = in.control.Override, max(1, peak)
-	case next.cause == brakeOff && in.control.Freeze:
+	if next.cause == brakeOff && in.control.Freeze {
 		next.text = frozen
 		return next // an override is not about a freeze
 	}
@@ -100,7 +78,7 @@ func (k brake) next(in *inputs, b *board, p *plan) brake {
 // overridden tells whether an operator says that what is gone now is meant.
 func (k brake) overridden(in *inputs) bool {
 	given := in.control.OverrideAt
-	if given.IsZero() || k.spent != 0 && k.spent == in.control.Override {
+	if given.IsZero() {
 		return false
 	}
 	return !given.Equal(k.seen) || in.now.Sub(given) < overrideWindow ||
@@ -118,7 +96,7 @@ func vanished(b *board) []string {
 
 // forItems is the brake for items that are gone. Once it is on it holds until few are missing and
 // nothing changes any more: items that are put back one by one must not lose the rest halfway.
-func (k brake) forItems(in *inputs, b *board, p *plan, freed map[string]bool, peak int) (brakeCause,
+func (k brake) forItems(in *inputs, b *board, p *plan, freed map[string]bool) (brakeCause,
 	string) {
 	n := 0
 	for _, ref := range b.removed {
@@ -134,16 +112,10 @@ func (k brake) forItems(in *inputs, b *board, p *plan, freed map[string]bool, pe
 			"put them back (coordd work import), or say that it is meant (coordd override)", n,
 			keyed)
 	}
-	if gone := peak - in.workload.Len(); n > 0 && gone > brakeItems && 2*gone > peak {
-		return brakeForItems, fmt.Sprintf("%d of %d items have gone from the workload in quick "+
-			"succession: put them back (coordd work import), or say that it is meant (coordd "+
-			"override)", gone, peak)
-	}
 	return brakeOff, ""
 }
 
-// forMembers is the brake for members that are gone. One that cannot be confirmed for long holds up
-// nothing but its own items.
+// forMembers is the brake for members that are gone.
 func (k brake) forMembers(in *inputs, b *board, p *plan, freed map[string]bool) (brakeCause,
 	string) {
 	holders, n, last := b.holders, 0, time.Time{} // last: when one was confirmed, or missed
@@ -151,8 +123,6 @@ func (k brake) forMembers(in *inputs, b *board, p *plan, freed map[string]bool) 
 		away := in.absent[id]
 		if freed[id] {
 			holders--
-			continue
-		} else if in.lasting(away) {
 			continue
 		}
 		n++
@@ -171,34 +141,4 @@ func (k brake) forMembers(in *inputs, b *board, p *plan, freed map[string]bool) 
 	return brakeForMembers, fmt.Sprintf("%d of %d members with work have vanished: their items "+
 		"wait for them for %v, or until an operator says that it is meant (coordd override)", n,
 		holders, in.hold.Round(time.Second))
-}
-
-// sizes remembers how large the workload was.
-type sizes struct {
-	now  int
-	past []pastSize
-}
-
-// pastSize is a size that the workload had until a moment.
-type pastSize struct {
-	until time.Time
-	n     int
-}
-
-// see takes in the size of the workload at now, and returns the largest that it had since the
-// moment from. With keep nothing is forgotten: a brake is measured against what there was when it
-// came on.
-func (p sizes) see(now, from time.Time, n int, keep bool) (sizes, int) {
-	past := slices.Clone(p.past)
-	if n != p.now {
-		past = append(past, pastSize{now, p.now})
-	}
-	if !keep {
-		past = slices.DeleteFunc(past, func(x pastSize) bool { return x.until.Before(from) })
-	}
-	peak := n
-	for _, x := range past {
-		peak = max(peak, x.n)
-	}
-	return sizes{n, past}, peak
 }

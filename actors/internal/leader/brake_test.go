@@ -9,11 +9,6 @@ import (
 	"time"
 )
 
-// had makes the workload so large a moment ago.
-func (s *inputs) had(n int) {
-	s.brake.sizes = sizes{s.workload.Len(), []pastSize{{s.now, n}}}
-}
-
 // items are n items' ids.
 func items(n int) []string {
 	all := make([]string, n)
@@ -29,7 +24,6 @@ func TestTheBrakeComesOnWhenMostOfItVanishes(t *testing.T) {
 		return append([]func(*inputs){func(s *inputs) {
 			s.has("n1", items(n)...)
 			s.work(items(n)[gone:]...)
-			s.had(n)
 		}}, more...)
 	}
 	// of n members with work, so many have vanished, so long ago
@@ -80,10 +74,6 @@ func TestTheBrakeComesOnWhenMostOfItVanishes(t *testing.T) {
 				s.brake.freed["n1/"+item] = true
 			}
 		}), "15 of 15 assigned items", 0},
-		"one after the other": {gone(30, 1, func(s *inputs) { s.had(60) }),
-			"31 of 60 items have gone", 0},
-		"one after the other, of few": {gone(10, 1, func(s *inputs) { s.had(19) }), "", 0},
-
 		"many are gone while members were missed": {gone(40, 11, missed), "", 0},
 		"few are gone then, and it moves": {gone(40, 1, missed,
 			func(s *inputs) { s.balance = false }), "", 0},
@@ -103,8 +93,6 @@ func TestTheBrakeComesOnWhenMostOfItVanishes(t *testing.T) {
 		"most members, unconfirmed": {lost(7, 4, 0, unconfirmed(time.Minute, 0)), "4 of 7 members",
 			4 * time.Minute},
 		"most members, never confirmed": {lost(7, 4, 0, unconfirmed(5*time.Minute, 0)), "", 0},
-		"most members, one of them not": {lost(7, 4, time.Minute, unconfirmed(5*time.Minute, 1)),
-			"", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := inputsOf(t, c.changes...).plan()
@@ -118,30 +106,5 @@ func TestTheBrakeComesOnWhenMostOfItVanishes(t *testing.T) {
 				t.Errorf("wakes after %v; want %v", wake.Sub(draftedAt), c.wake)
 			}
 		})
-	}
-}
-
-func TestTheLargestWorkloadOfAWhileIsRemembered(t *testing.T) {
-	var p sizes
-	at := func(s int) time.Time { return draftedAt.Add(time.Duration(s) * time.Second) }
-	for _, step := range []struct {
-		now, from, n int
-		keep         bool
-		want         int
-	}{
-		{0, -8, 100, false, 100},
-		{1, -7, 90, false, 100},
-		{8, 0, 80, false, 100},
-		{9, 1, 80, false, 100}, // there were 100 until 1
-		{10, 2, 80, false, 90},
-		{16, 8, 80, false, 90},
-		{17, 9, 80, true, 90}, // a brake is on
-		{18, 10, 80, false, 80},
-		{19, 11, 120, false, 120},
-	} {
-		var got int
-		if p, got = p.see(at(step.now), at(step.from), step.n, step.keep); got != step.want {
-			t.Errorf("at %d s: %d; want %d", step.now, got, step.want)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,11 +18,7 @@ type confirmed struct {
 	since time.Time // from when on it is known to be gone; zero: it is not gone
 	index uint64    // of the ack; 0: there is none
 	ack   protocol.Ack
-	// sentinel is the index of the sentinel, if a registration wrote that, and lease what it names.
-	// 0: not known.
-	sentinel uint64
-	lease    time.Duration
-	err      error
+	err   error
 }
 
 // confirmAbsent finds the members that have keys or an ack and no record, and makes sure that each
@@ -29,16 +26,16 @@ type confirmed struct {
 //
 //   - Its record is absent at one point of the log, of which its ack and its sentinel are read as
 //     well, consistently. From there on these two say whether it was back.
-//   - The session of its last registration no longer exists. A record that a stranger deleted
-//     leaves the session alive and its member at work, for longer than any grace: such a member
-//     registers again by itself within moments.
+//   - The session of its last registration, by its ack and its sentinel, no longer exists. A record
+//     that somebody deleted leaves the session alive and its member at work, for longer than any
+//     grace: such a member registers again by itself within moments.
 //
 // The grace is counted from the answer, which is later than the session's end. It covers the lease
 // that the member may have held then: its own TTL, which may be longer than this leader's. It
 // returns when to ask again.
 func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err error) {
-	members, acks := a.views.members.Get().Items, a.views.acks.Get()
-	ask, again := a.absences.see(time.Now(), members, acks.Items, a.known)
+	members, acks := a.views.members.Get().Items, a.views.acks.Get().Items
+	ask, again := a.absences.see(time.Now(), members, acks, a.known)
 	found := make([]confirmed, len(ask))
 	together(len(ask), func(i int) {
 		found[i].err = unanswered("confirming that " + ask[i] + " is gone")
@@ -46,24 +43,22 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 	})
 	for i, c := range found {
 		id := ask[i]
-		ack, _ := acks.Items.Get(id)
 		if errors.Is(c.err, store.ErrInvalid) || errors.Is(c.err, store.ErrDenied) {
 			a.odd.Skip(store.Entry{Key: a.Keys.Ack(id)}, c.err.Error())
-			again = actor.Earliest(again, a.absences.failed(id, ack.ModifyIndex, time.Now()))
+			again = actor.Earliest(again, a.absences.failed(id, time.Now()))
 			continue
 		}
 		if c.err != nil { // what was found out about others stands
 			err = c.err
 			continue
 		}
-		now := absence{since: c.since, ack: c.index, session: goneSession(c.ack, a.known[id]),
-			sentinel: c.sentinel, grace: graceOf(id, c.ack, acks, a.Settings),
-			stopped: c.ack.Stopped}
+		now := absence{since: c.since, ack: c.index, session: c.ack.Session,
+			grace: graceOf(c.ack, a.Settings), stopped: c.ack.Stopped}
 		if c.since.IsZero() { // nothing that concerns others is a reason to ask sooner
 			now.until = time.Now().Add(AbsencePoll)
 			again = actor.Earliest(again, now.until)
 		}
-		now, vanished := a.absences.found(id, now, c.lease, a.Grace, a.BrakeHold)
+		now, vanished := a.absences.found(id, now, a.BrakeHold)
 		if n := len(a.known[id]); n > 0 && vanished {
 			a.Log.Info("member-vanished", "vanished", id, "items", n, "taken_over_in",
 				max(0, time.Until(now.since.Add(now.grace))).Round(time.Millisecond).String())
@@ -72,99 +67,36 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 	return again, err
 }
 
-// confirm finds out whether a member is gone.
+// confirm finds out whether a member is gone. One that has a record is not: the watches will tell.
 func (a *Assigner) confirm(ctx context.Context, member string) (c confirmed) {
 	ackKey, sentinelKey := a.Keys.Ack(member), a.Keys.AssignmentsOf(member)
-	var found store.Result
-	for first := true; ; first = false {
-		found, c.err = a.Store.ReadTxn(ctx, store.CheckNotExists(a.Keys.Member(member)),
-			store.GetOrEmpty(ackKey), store.GetOrEmpty(sentinelKey))
-		if c.err == nil {
-			break
+	found, err := a.Store.Txn(ctx, store.CheckNotExists(a.Keys.Member(member)),
+		store.GetOrEmpty(ackKey), store.GetOrEmpty(sentinelKey))
+	if err != nil {
+		if !errors.Is(err, store.ErrRefused) {
+			c.err = err
 		}
-		if !errors.Is(c.err, store.ErrRefused) {
-			return c
-		}
-		// It is there: the watches will tell. Or it is a record that no session holds, and which
-		// would keep its items for ever. A member that lives has its record locked, or writes it
-		// again.
-		var deleted bool
-		deleted, c.err = a.deleteUnlocked(ctx, member)
-		if c.err != nil || !deleted || !first {
-			return c
-		}
+		return c
 	}
 	e, _ := found.Entry(ackKey)
 	read, _, _ := a.Keys.ReadAck(e)
 	c.ack, c.index = read.Ack, e.ModifyIndex
 	e, _ = found.Entry(sentinelKey)
-	var registered string
-	if registered, c.lease = protocol.ReadSentinel(e.Value); registered != "" {
-		c.sentinel = e.ModifyIndex
-	}
+	registered, lease := protocol.ReadSentinel(e.Value)
 	if c.ack.Session == "" || c.ack.TTL == 0 { // it was deleted, or written over
-		c.ack.TTL = c.lease
+		c.ack.Session, c.ack.TTL = cmp.Or(c.ack.Session, registered), lease
 	}
-	alive, err := a.sessionAlive(ctx, member, &c.ack, registered)
-	if c.err = err; err == nil && !alive {
-		c.since = time.Now()
+	for _, session := range []string{c.ack.Session, registered} {
+		if session == "" {
+			continue
+		}
+		if _, alive, err := a.Store.SessionInfo(ctx, session); err != nil || alive {
+			c.err = err
+			return c
+		}
 	}
+	c.since = time.Now()
 	return c
-}
-
-// deleteUnlocked deletes the record of a member if no session locks it.
-func (a *Assigner) deleteUnlocked(ctx context.Context, member string) (deleted bool, err error) {
-	e, found, _, err := a.Store.Get(ctx, a.Keys.Member(member), store.Consistent)
-	if err != nil || !found || e.Session != "" {
-		return false, err
-	}
-	a.Log.Warn("strange-member-record-deleted", "key", e.Key, "value",
-		string(e.Value[:min(len(e.Value), 100)]))
-	_, err = a.Store.Txn(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch.Epoch),
-		store.DeleteCAS(e.Key, e.ModifyIndex))
-	if errors.Is(err, store.ErrRefused) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// sessionAlive tells whether a session that member may work under still exists: that of its ack,
-// and that of its last registration, by its sentinel, where somebody else wrote over the ack. Where
-// the ack says nothing or names another member's, it is also that which it has named before, or one
-// that its keys were granted to. Then what else the ack says is not the member's either, and
-// nothing is left of it but the TTL, which can only make the wait longer.
-func (a *Assigner) sessionAlive(ctx context.Context, member string, ack *protocol.Ack,
-	registered string) (bool, error) {
-	sessions, foreign := map[string]bool{registered: true}, false
-	if ack.Session != "" {
-		name, exists, err := a.Store.SessionName(ctx, ack.Session)
-		foreign = exists && a.ForeignSession(name, member)
-		if err != nil || exists && !foreign {
-			return exists, err
-		}
-		if foreign {
-			*ack = protocol.Ack{Session: ack.Session, TTL: ack.TTL}
-		} else {
-			delete(sessions, ack.Session)
-		}
-	}
-	if ack.Session == "" || foreign {
-		// The keys that it has inherited name its predecessor's session; what its ack has said
-		// before names its own.
-		known, _ := a.views.acks.Get().Items.Get(member)
-		sessions[known.Session] = true
-		for _, key := range a.known[member] {
-			sessions[key.Session] = true
-		}
-	}
-	delete(sessions, "")
-	for session := range sessions {
-		name, exists, err := a.Store.SessionName(ctx, session)
-		if err != nil || exists && !a.ForeignSession(name, member) {
-			return exists, err
-		}
-	}
-	return false, nil
 }
 
 // asking is how many questions are asked at one time. To confirm that a member is gone takes two

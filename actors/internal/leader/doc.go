@@ -16,6 +16,6 @@
 //
 // What it remembers are values. Each has a method that takes what was seen and one that takes what
 // was applied: known (the assignment keys), absences (who is missing, and for how long), failures
-// (work that fails), refusals (orders that Consul refuses), brake, soak, eventLog, ledger, noted
+// (work that fails), refusals (orders that Consul refuses), brake, soak, eventLog, noted
 // (what the next leader goes on with).
 package leader

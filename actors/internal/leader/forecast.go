@@ -131,7 +131,7 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	// An item that waits for nothing but a grace is planned all the same.
 	in.now = now.Add(time.Hour)
 	b := in.newBoard(&p)
-	f.Plan = in.compute(b)
+	f.Plan = b.compute()
 	f.Members, f.Items, f.Removed = b.members, b.items, len(b.removed)
 	f.Quarantined = len(b.free) + len(b.barred)
 	f.Owners = make([]string, len(b.keys))

@@ -36,14 +36,11 @@ type rest struct {
 // limits are the leader's settings, and what it has done so far that counts against them.
 type limits struct {
 	budget int // the most items on the move for balance, or from drained members, at one time
-	// cooling says until when an item stays where it was placed.
-	cooling map[string]time.Time
 	// releases are the items that were on the move at the last plan, and since when. One that takes
 	// longer than stopping counts no more: its work does not stop.
 	releases map[string]time.Time
 	stopping time.Duration
 	hold     time.Duration // of the members' brake: see [actor.Settings]
-	merge    time.Duration
 }
 
 // limitsOf are those of a workload of so many items.
@@ -53,8 +50,7 @@ func limitsOf(set actor.Settings, items int) limits {
 		share := int(set.MoveBudgetShare * float64(items))
 		n = min(cmp.Or(n, share), share)
 	}
-	return limits{budget: max(1, n), stopping: set.StopTimeout, hold: set.BrakeHold,
-		merge: set.Merge}
+	return limits{budget: max(1, n), stopping: set.StopTimeout, hold: set.BrakeHold}
 }
 
 // indexOf gives each item of a workload its place.

@@ -48,8 +48,7 @@ func (n *noted) read(ctx context.Context, s *protocol.Store) error {
 // last note of its leader.
 func (n *noted) due(next protocol.LeaderState, ttl time.Duration, exact bool) (bool, time.Time) {
 	names, was := len(next.Absent) > 0, n.state
-	same := next.Brake == was.Brake && next.Peak == was.Peak && next.Override == was.Override &&
-		maps.Equal(next.Refused, was.Refused) &&
+	same := next.Brake == was.Brake && maps.Equal(next.Refused, was.Refused) &&
 		(next.Brake == "" && !names && len(next.Refused) == 0 || next.By == was.By)
 	age := next.At.Sub(was.At).Abs()
 	switch {
@@ -86,8 +85,7 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time, err e
 		return !members.Has(id) && (acks.Has(id) || len(a.known[id]) > 0)
 	})
 	next := protocol.LeaderState{By: a.epoch.Session, At: now.UTC(), Life: a.life(),
-		Brake: a.brake.text, Peak: a.brake.peak, Override: a.brake.spent, Absent: absent,
-		Refused: a.refusals.named(now)}
+		Brake: a.brake.text, Absent: absent, Refused: a.refusals.named(now)}
 	write, at := a.noted.due(next, a.TTL, exact)
 	if again = actor.Earliest(again, at); !write {
 		return again, nil

@@ -42,7 +42,7 @@ func (in *inputs) plan() plan {
 	in.writeAnew(&p, b)
 	failed := in.takeFailing(&p, b)
 	in.forget(&p, failed)
-	placed := in.compute(b)
+	placed := b.compute()
 	in.countUnplaced(&p, placed)
 	moving := in.move(&p, b, placed)
 	in.callBack(&p, b, moving)
@@ -223,15 +223,12 @@ func (in *inputs) putOff(p *plan, b *board, ref keyRef, move placement.Move, ful
 	room time.Time) bool {
 	switch move.Reason {
 	case placement.Balance:
-		cooling := in.cooling[ref.item]
 		switch {
 		case !in.balance:
 			p.waiting = true
 		case b.grace:
 		case full:
 			p.wake = actor.Earliest(p.wake, room)
-		case in.now.Before(cooling):
-			p.wake = actor.Earliest(p.wake, cooling)
 		default:
 			return false
 		}

@@ -207,28 +207,21 @@ func (in *inputs) another(b *board, item *placement.Item, failed []protocol.Fail
 }
 
 // elsewhere is the member with the least load that takes an item and at which it has not failed:
-// one with room, one that is not suspect, if there is any. For a pinned item it is its pin.
+// one with room, if there is any. For a pinned item it is its pin.
 func (in *inputs) elsewhere(b *board, item placement.Item, failed []protocol.FailedOwner,
 	loads []uint64) placement.Place {
 	if in.control.Pins.Has(item.ID) {
 		return item.Pin
 	}
-	suspects := in.suspects()
-	best, bestCost := placement.None, 0
+	best, bestFits := placement.None, false
 	for j, m := range b.members {
 		if m.Drain || in.at(item.ID, m.ID, failed) {
 			continue
 		}
-		cost := 0
-		if suspects[m.ID] {
-			cost++
-		}
-		if !fits(m, loads[j], weight(item)) {
-			cost += 2
-		}
-		if best == placement.None || cost < bestCost ||
-			cost == bestCost && loads[j] < loads[best.Member()] {
-			best, bestCost = placement.At(j), cost
+		ok := fits(m, loads[j], weight(item))
+		if best == placement.None || ok && !bestFits ||
+			ok == bestFits && loads[j] < loads[best.Member()] {
+			best, bestFits = placement.At(j), ok
 		}
 	}
 	return best
@@ -263,44 +256,6 @@ func (in *inputs) avoidWhereItFailed(b *board) {
 			b.wishes = append(b.wishes, i)
 		}
 	}
-}
-
-// suspects are the members at which several items have failed that run elsewhere: else a sick host,
-// which has the fewest items, would get those of all others in turn.
-func (in *inputs) suspects() map[string]bool {
-	n, suspects := map[string]int{}, map[string]bool{}
-	for _, note := range in.failures.notes {
-		for _, f := range note.Failed {
-			m, _ := in.members.Get(f.Member)
-			if note.FailsAt(f.Member, m.Session, in.now) {
-				n[f.Member]++
-				suspects[f.Member] = n[f.Member] >= protocol.SuspectAfter
-			}
-		}
-	}
-	return suspects
-}
-
-// limited are the members for the planner: suspect ones keep what they have and get nothing more.
-func (in *inputs) limited(b *board) (members []placement.Member, limited bool) {
-	if len(in.failures.notes) < protocol.SuspectAfter {
-		return b.members, false
-	}
-	suspects, loads := in.suspects(), b.loads()
-	members = slices.Clone(b.members)
-	for j := range members {
-		m := &members[j]
-		switch {
-		case !suspects[m.ID]:
-			continue
-		case loads[j] == 0:
-			m.Drain = true
-		case m.Capacity == 0 || m.Capacity > loads[j]:
-			m.Capacity = loads[j]
-		}
-		limited = true
-	}
-	return members, limited
 }
 
 // forget deletes notes that count no more, but for those of items that fail anew: they are written

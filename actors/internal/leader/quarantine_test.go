@@ -84,11 +84,6 @@ func TestAPlanOfItemsThatFail(t *testing.T) {
 			s.vanished("n3", ago)
 		}
 	}
-	sick := func(s *inputs) { // three items have failed at n1
-		for _, item := range []string{"a", "b", "c"} {
-			s.failed(item, time.Minute, "n1")
-		}
-	}
 	for name, c := range map[string]struct {
 		changes changes
 		want    []string
@@ -160,17 +155,6 @@ func TestAPlanOfItemsThatFail(t *testing.T) {
 			s.failed("a", time.Minute, "n1")
 			s.failed("b", time.Minute, "n1")
 		}}, []string{"revoke c n2", "revoke d n2"}, ""},
-		"nothing more goes to where three have failed": {changes{func(s *inputs) {
-			s.has("n2", "a", "b", "c", "d")
-		}, sick}, nil, ""},
-		"but for what has no other place": {changes{func(s *inputs) {
-			s.has("n2", "a", "b", "c")
-			s.member("n2", func(m *messages.Member) { m.Capacity = 3 })
-		}, sick}, []string{"grant d n1"}, ""},
-		"nor does anything leave where three have failed": {changes{func(s *inputs) {
-			s.has("n1", "a", "b", "c", "d")
-			s.control.Drain = messages.TableOf(map[string]time.Time{"n2": {}})
-		}, sick}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := inputsOf(t, c.changes...)

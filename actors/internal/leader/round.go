@@ -57,7 +57,7 @@ func (a *Assigner) inputs(now time.Time) *inputs {
 		origin: a.events.origin(seen.members.Items), zones: a.zones, brake: a.brake,
 		rest:   a.soak.rest(now, a.Settings),
 		limits: limitsOf(a.Settings, seen.workload.Items.Len())}
-	in.cooling, in.releases = a.ledger.cooling(now, a.ItemCooldown), a.ledger.releases
+	in.releases = a.releases
 	if a.planned != nil && a.workloadAt == seen.workload.Index {
 		in.index = a.planned.index
 	} else {
@@ -76,25 +76,22 @@ func (a *Assigner) tell(in *inputs, p plan) {
 			a.Log.Info("brake-off")
 		}
 	}
-	a.brake, a.ledger.releases = p.brake, p.releases
+	a.brake, a.releases = p.brake, p.releases
 	for _, item := range p.doubles {
 		a.odd.Skip(store.Entry{Key: a.Keys.Assignments() + "*/" + item},
 			"the item has two keys: the younger is taken back")
 	}
-	if p.says.Settled && !a.ledger.settled {
+	if p.says.Settled && !a.settled {
 		a.Log.Info("settled", "items", p.says.Total, "members", p.says.Shares.Len(), "unplaced",
 			p.says.Unplaced)
-		if a.Observer != nil {
-			a.Observer.Observe(a.ledger.rested(in))
-		}
 	}
-	if a.ledger.settled = p.says.Settled; p.says.Settled {
+	if a.settled = p.says.Settled; p.says.Settled {
 		clear(a.events.released) // nobody asks for them any more
 	}
 	a.events.see(in.now, view{members: in.members, absent: in.absent, control: in.control,
 		brake: p.brake, holds: func(id string) int { return len(a.known[id]) }})
 	p.says.Term, p.says.Epoch = a.term, a.epoch.Epoch
-	p.says.Moves = messages.TableOf(a.ledger.moves)
+	p.says.Moves = messages.TableOf(a.moves)
 	a.out.Set(p.says)
 }
 
@@ -138,9 +135,6 @@ func (a *Assigner) readAll(ctx context.Context) error {
 			failing = append(failing, id)
 		}
 	}
-	if a.Observer != nil {
-		a.ledger.begin(a.known)
-	}
 	if a.noted.bad != "" {
 		a.odd.Skip(store.Entry{Key: a.Keys.LeaderState()}, a.noted.bad)
 	}
@@ -154,7 +148,6 @@ func (a *Assigner) readAll(ctx context.Context) error {
 // inherit goes on with what the last leader has noted.
 func (a *Assigner) inherit(now time.Time) {
 	s := a.noted.state
-	a.brake.inherit(s, now)
 	if now.Sub(s.At).Abs() < max(s.Life, a.life()) {
 		maps.Copy(a.absences.handed, s.Absent)
 	}

@@ -128,7 +128,7 @@ func (a *Assigner) open(ctx context.Context) (err error) {
 	if a.views.workload.Get().Items.Len() == 0 {
 		sentinels = append(sentinels, store.Set(a.Keys.Workload(), nil, 0))
 	}
-	a.writer, err = a.Store.OpenWriter(ctx, store.CheckIndex(a.Keys.Leader(), a.epoch.Epoch),
+	a.writer, err = store.OpenWriter(ctx, a.Store, store.CheckIndex(a.Keys.Leader(), a.epoch.Epoch),
 		a.Keys.Sequence("leader/"), inFlight, sentinels...)
 	if errors.Is(err, store.ErrRefused) {
 		return errStale
@@ -231,7 +231,7 @@ func (a *Assigner) refuse(o *order, err error, sent int, forGood bool) {
 // between.
 func (a *Assigner) readOutdated(ctx context.Context, ids []string) error {
 	for _, id := range ids {
-		a.absences.refused(id, time.Now())
+		a.absences.refused(id)
 		delete(a.readAt, id)
 	}
 	read, err := a.readKeys(ctx, ids)
@@ -256,7 +256,7 @@ func (a *Assigner) applied(o *order, index uint64) {
 	a.failures.applied(o, index)
 	a.absences.applied(o)
 	a.events.applied(o)
-	a.ledger.applied(o, a.ItemCooldown)
+	a.moves[o.reason]++
 	if o.kind == orderSweep {
 		delete(a.readAt, o.from)
 	}

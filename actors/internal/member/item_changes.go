@@ -95,7 +95,7 @@ func (a *WorkerManager) changes(ctx context.Context, s snapshot, ids []string) e
 	for i, id := range ids {
 		ops[i] = store.GetOrEmpty(a.Keys.WorkItem(id))
 	}
-	result, err := a.Store.ReadTxn(ctx, ops...)
+	result, err := a.Store.Txn(ctx, ops...)
 	if err != nil {
 		return err
 	}

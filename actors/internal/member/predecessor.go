@@ -40,7 +40,7 @@ func (a *MembershipKeeper) inherits(ctx context.Context, old lastAck) (inheritan
 		i.liveness = a.Liveness(old.ack.By)
 		return i, nil
 	}
-	keys, err := a.Store.ListKeys(ctx, a.Keys.AssignmentsOf(a.ID), "")
+	keys, _, err := a.Store.ListKeys(ctx, a.Keys.AssignmentsOf(a.ID), "")
 	i.keys = slices.ContainsFunc(keys, func(key string) bool {
 		_, item, ok := a.Keys.ParseAssignment(key)
 		return ok && item != ""

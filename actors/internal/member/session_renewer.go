@@ -42,7 +42,7 @@ func NewSessionRenewer(b *actor.Base, out *messages.State[messages.Session],
 func (a *SessionRenewer) Run(ctx context.Context) error {
 	defer a.close(ctx)
 	renewal := store.Renewal{
-		Store: a.Store.Store, Every: a.Renew, Lease: a.Lease, Log: a.Log, Observer: a.Observer,
+		Store: a.Store, Every: a.Renew, Lease: a.Lease, Log: a.Log, Observer: a.Observer,
 		Session: store.SessionOptions{Name: a.SessionName(a.ID), TTL: a.TTL,
 			LockDelay: a.LockDelay},
 	}

@@ -260,7 +260,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 	for _, id := range ids {
 		ops = append(ops, store.GetOrEmpty(a.Keys.WorkItem(id)))
 	}
-	result, err := a.Store.ReadTxn(ctx, ops...)
+	result, err := a.Store.Txn(ctx, ops...)
 	if err != nil {
 		return err
 	}
