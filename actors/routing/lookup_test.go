@@ -181,35 +181,6 @@ func TestARouterIsRunOnce(t *testing.T) {
 	})
 }
 
-// Consul answers 400 to a path with such a name, each time.
-func TestANameThatConsulRefusesIsNoItemAtOnce(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
-		const odd = "no\u00a0such"
-		client := devconsul.ClientOver(way.To)
-		one := routing.Config{Service: "demo", Client: client}
-		expect := func(what string, want error) {
-			t.Helper()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			began := time.Now()
-			if _, err := r.Await(ctx, odd); !errors.Is(err, want) ||
-				time.Since(began) > time.Second {
-				t.Errorf("%s: after %v %v", what, time.Since(began), err)
-			}
-			if _, err := routing.Find(t.Context(), one, odd); !errors.Is(err, want) {
-				t.Errorf("%s, without a router: %v", what, err)
-			}
-		}
-		expect("no item", routing.ErrUnknownItem)
-		time.Sleep(2 * time.Second) // the answer counts for a second
-		ops := api.KVTxnOps{{Verb: api.KVSet, Key: "service/demo/workload/" + odd}}
-		if ok, _, _, err := client.KV().Txn(ops, nil); err != nil || !ok {
-			t.Fatal(err)
-		}
-		expect("an item from before without an owner", routing.ErrNoOwner)
-	})
-}
-
 // A proxy answers so for a while, or an agent that was started anew with TLS alone.
 func TestAnItemIsNotUnknownBecauseSomethingRefusesTheQuestion(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusMethodNotAllowed,

@@ -200,8 +200,8 @@ func (c *consulFlags) register(f *pflag.FlagSet) {
 		"Consul's `address`: host:port or a URL. Without it: CONSUL_HTTP_ADDR, else "+
 			"127.0.0.1:8500.")
 	f.StringVar(&c.Datacenter, "datacenter", "",
-		"Consul's datacenter of that `name`. Without it: the agent's own. In another one a member "+
-			"has no health check.")
+		"Consul's datacenter of that `name`. Without it: the agent's own. A member needs an agent "+
+			"there.")
 	f.StringVar(&c.Namespace, "namespace", "",
 		"The `namespace`, in Consul Enterprise. Without it: CONSUL_NAMESPACE.")
 	f.StringVar(&c.Partition, "partition", "",

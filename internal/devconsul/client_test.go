@@ -1,12 +1,9 @@
 package devconsul_test
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -97,49 +94,5 @@ func TestClientThatHangsUpEndsItsBlockingQuery(t *testing.T) {
 	<-ended
 	for s.Blocked() > 0 {
 		time.Sleep(time.Millisecond)
-	}
-}
-
-func TestConnectionAboveTheLimitIsAnswered429(t *testing.T) {
-	s := devconsul.New(devconsul.Config{MaxConnsPerClient: 2})
-	defer s.Close()
-	addr, stop := serve(t, s)
-	defer stop()
-	var conns []net.Conn
-	defer func() {
-		for _, c := range conns {
-			c.Close()
-		}
-	}()
-	for range 2 {
-		c, err := net.Dial("tcp", addr)
-		must(t, err)
-		conns = append(conns, c)
-		io.WriteString(c, "GET /v1/status/leader HTTP/1.1\r\nHost: x\r\n\r\n")
-		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil ||
-			line != "HTTP/1.1 200 OK\r\n" {
-			t.Fatalf("%q, %v", line, err)
-		}
-	}
-	third, err := net.Dial("tcp", addr)
-	must(t, err)
-	defer third.Close()
-	// It comes unasked: a client may take it for an answer or for a broken connection.
-	answer, err := io.ReadAll(third)
-	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 429 Too Many Requests\r\n") {
-		t.Fatalf("a third connection: %q, %v", answer, err)
-	}
-	// Once one of them has gone there is room again, as soon as the server has seen it go.
-	conns[0].Close()
-	for {
-		tr := &http.Transport{}
-		resp, err := (&http.Client{Transport: tr}).Get("http://" + addr + "/v1/status/leader")
-		if err == nil {
-			resp.Body.Close()
-		}
-		tr.CloseIdleConnections()
-		if err == nil && resp.StatusCode == 200 {
-			break
-		}
 	}
 }

@@ -42,11 +42,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, ready func(net.Addr
 	// A browser's page of another origin must not write.
 	own := http.NewCrossOriginProtection().Handler(s)
 	srv := httpserver.New(httpserver.Config{
-		Handler:   httpserver.Paced(hosts.Only(own, nil), slowest),
-		Conns:     mostConns,
-		ConnState: newConnLimit(s.cfg.MaxConnsPerClient).hook,
-		Header:    10 * time.Second,
-		ErrorLog:  slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		Handler:  httpserver.Paced(hosts.Only(own, nil), slowest),
+		Conns:    mostConns,
+		Header:   10 * time.Second,
+		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	})
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	ended := make(chan error, 1)

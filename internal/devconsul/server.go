@@ -27,9 +27,6 @@ type Config struct {
 	SessionTTLMin time.Duration
 	// NoJitter takes away the random share, up to a sixteenth of the wait, that Consul adds.
 	NoJitter bool
-	// MaxConnsPerClient is how many connections one client address may have on a port; one more is
-	// answered with 429. Default 200, Consul's http_max_conns_per_client; negative: no limit.
-	MaxConnsPerClient int
 	// Hosts are the names that requests on a port may be for, beside addresses, localhost and this
 	// host's own: a web page whose name was rebound to this address is refused. HostsFlag is what
 	// adds one, for the refusal's text; default "Config.Hosts".
@@ -54,9 +51,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SessionTTLMin <= 0 {
 		c.SessionTTLMin = 10 * time.Second
-	}
-	if c.MaxConnsPerClient == 0 {
-		c.MaxConnsPerClient = 200
 	}
 	if c.HostsFlag == "" {
 		c.HostsFlag = "Config.Hosts"

@@ -52,12 +52,9 @@ func KeysOf(service string) (Keys, error) {
 // CheckMemberID checks a member's id where it enters: as [CheckID], and without space, percent sign
 // and two dots in a row. So every id of an item makes a key with every id of a member: Consul
 // refuses a key that holds a space or two dots when percent escapes are taken out of the whole of
-// it. And it prints, or the items of the member could not be listed: see [store.CheckPrints].
+// it.
 func CheckMemberID(id string) error {
 	if err := CheckID("member id", id); err != nil {
-		return err
-	}
-	if err := naming(store.CheckPrints, "member id", id); err != nil {
 		return err
 	}
 	if strings.ContainsAny(id, " %") || strings.Contains(id, "..") {

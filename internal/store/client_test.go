@@ -1,20 +1,16 @@
 package store_test
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"errors"
-	"io"
+	"fmt"
 	"log"
-	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -25,38 +21,27 @@ func TestAConnectionThatConsulRefusesIsCalledByItsName(t *testing.T) {
 	was := log.Writer()
 	log.SetOutput(&said) // net/http's own
 	defer log.SetOutput(was)
-	consul := devconsul.New(devconsul.Config{MaxConnsPerClient: 1,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	defer consul.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	addrs, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		ended <- consul.ListenAndServe(ctx, "127.0.0.1:0", func(a net.Addr) { addrs <- a.String() })
-	}()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var refusing sync.WaitGroup
+	defer refusing.Wait()
+	defer listener.Close()
+	refusing.Go(func() { // each connection, as Consul does
+		const text = "Your IP is issuing too many concurrent connections, please rate limit your " +
+			"calls\n"
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(c, "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\n"+
+				"Content-Length: %d\r\nConnection: close\r\n\r\n%s", len(text), text)
+			c.Close()
 		}
-	}()
-	addr := <-addrs
-	other, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	if _, err := io.WriteString(other,
-		"GET /v1/status/leader HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(other).ReadString('\n'); err != nil ||
-		!strings.Contains(line, "200") {
-		t.Fatalf("%q, %v", line, err)
-	}
-
+	})
 	for range 50 {
 		cfg := api.DefaultConfig()
-		cfg.Address = addr
+		cfg.Address = listener.Addr().String()
 		client, err := store.NewClient(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -66,9 +51,8 @@ func TestAConnectionThatConsulRefusesIsCalledByItsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, _, err = s.Get(t.Context(), "work/a", store.Consistent)
-		put := keys.Put(t.Context(), s, "work/a", nil, 0)
 		_, txn := s.Txn(t.Context(), store.Set("work/a", nil, 0))
-		for what, err := range map[string]error{"get": err, "put": put, "txn": txn} {
+		for what, err := range map[string]error{"get": err, "txn": txn} {
 			if !errors.Is(err, store.ErrTooManyConns) || !errors.Is(err, store.ErrUnreachable) ||
 				store.OutcomeUnknown(err) || !strings.Contains(err.Error(),
 				"http_max_conns_per_client") {

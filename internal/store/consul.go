@@ -48,31 +48,14 @@ func (c Consistency) options() *api.QueryOptions {
 const maxPathKey = 64 << 10
 
 // Get reads one key. The index is the answer's X-Consul-Index, at least 1; it
-// comes with a missing key as well. A key that is not all ASCII is read by a
-// transaction, consistently; then the index is that of its last change.
+// comes with a missing key as well.
 func (s *consul) Get(ctx context.Context, key string, c Consistency) (e Entry, found bool,
 	index uint64, err error) {
-	if strings.ContainsFunc(key, foreign) {
-		return s.getByTxn(ctx, key)
-	}
 	entries, index, err := s.read(ctx, query{key: key, opts: c.options(), timeout: s.callTimeout})
 	if err != nil || len(entries) == 0 {
 		return Entry{}, false, index, err
 	}
 	return entries[0], true, index, nil
-}
-
-// getByTxn is Get for a key that Consul may refuse in a path.
-func (s *consul) getByTxn(ctx context.Context, key string) (e Entry, found bool, index uint64,
-	err error) {
-	res, err := s.Txn(ctx, GetOrEmpty(key))
-	if err != nil {
-		return Entry{}, false, 0, err
-	}
-	if e = res.Entries[0]; e.CreateIndex == 0 {
-		return Entry{}, false, 1, nil
-	}
-	return e, true, e.ModifyIndex, nil
 }
 
 // List reads all keys under prefix, which must end in "/", sorted by key. Its
@@ -93,7 +76,7 @@ func (s *consul) ListKeys(ctx context.Context, prefix, separator string) (names 
 	index uint64, err error) {
 	c := call{op: "list keys", key: prefix, timeout: largeRead * s.callTimeout,
 		need: fmt.Sprintf("key_prefix:list and read on %q", prefix)}
-	if err := cmp.Or(checkPrefix(c.op, prefix), CheckPrints(c.op, prefix)); err != nil {
+	if err := checkPrefix(c.op, prefix); err != nil {
 		return nil, 0, err
 	}
 	err = s.do(ctx, c, func(ctx context.Context) error {
@@ -151,7 +134,7 @@ func (s *consul) read(ctx context.Context, q query) (entries []Entry, index uint
 		c.op, c.need, check = "list", fmt.Sprintf("key_prefix:read (and list) on %q", q.key),
 			checkPrefix
 	}
-	if err := cmp.Or(check(c.op, q.key), CheckPrints(c.op, q.key)); err != nil {
+	if err := check(c.op, q.key); err != nil {
 		return nil, 0, err
 	}
 	if len(q.key) > maxPathKey {

@@ -63,6 +63,8 @@ type RefusedError struct {
 	What string
 	// Guard is set by [Writer.Write] when the guard itself refused, or the writer's sequence key.
 	Guard bool
+
+	others []*RefusedError // that refused the same transaction, by Op
 }
 
 func (e *RefusedError) Error() string {

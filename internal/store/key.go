@@ -2,6 +2,7 @@ package store
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -9,8 +10,8 @@ import (
 
 // CheckKey reports, as [ErrInvalid], a key that Consul would refuse or silently change: it cleans
 // the path of a single GET, PUT or DELETE (so "a//b" means "a/b") but takes the keys of a
-// transaction as they are. A key must mean the same to both. Op begins the message. A key that does
-// not print passes, for there may be one: see [CheckPrints].
+// transaction as they are. A key must mean the same to both. Op begins the message. Of what
+// does not print Consul takes a key in transactions, and answers 400 to a path.
 func CheckKey(op, key string) error {
 	switch {
 	case key == "":
@@ -22,6 +23,9 @@ func CheckKey(op, key string) error {
 			"UTF-8: there may be no key of that name; choose another character")
 	case strings.ContainsFunc(key, unicode.IsControl):
 		return Invalid(op, "it holds a control character")
+	case strings.ContainsFunc(key, unprintable):
+		return Invalid(op, "it holds %U, which does not print: Consul refuses to be asked for such "+
+			"a name", []rune(key)[slices.IndexFunc([]rune(key), unprintable)])
 	case strings.HasPrefix(key, "/"):
 		return Invalid(op, "a key does not begin with a slash")
 	case strings.HasPrefix(key, " "), strings.HasSuffix(key, " "):
@@ -41,27 +45,6 @@ func CheckKey(op, key string) error {
 	return nil
 }
 
-// CheckPrints reports, as [ErrInvalid], a character of a prefix that does not print, such as a
-// no-break space. Consul answers 400 to each path that holds one, and takes it in transactions. So
-// what is below such a prefix cannot be listed; a single key is read all the same, see [Store.Get].
-// Op begins the message.
-func CheckPrints(op, name string) error {
-	i := strings.IndexFunc(name, unprintable)
-	if i < 0 {
-		return nil
-	}
-	r, _ := utf8.DecodeRuneInString(name[i:])
-	return Invalid(op, "it holds %U, which does not print, and Consul refuses to be asked for "+
-		"such a name: write it with another character in that place", r)
-}
-
-// unprintable tells what Consul refuses in a path. An older one knows fewer characters, and refuses
-// those as well.
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }
-
-// foreign tells what some Consul may refuse in a path. Control characters are in no key.
-func foreign(r rune) bool { return r > unicode.MaxASCII }
-
 // checkPrefix is CheckKey for prefixes, which must end in "/".
 func checkPrefix(op, prefix string) error {
 	if !strings.HasSuffix(prefix, "/") {
@@ -71,3 +54,5 @@ func checkPrefix(op, prefix string) error {
 	}
 	return CheckKey(op, prefix)
 }
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }

@@ -53,8 +53,7 @@ func (o SessionOptions) Validate() error {
 // [ErrNoCheck] says that the check is not passing. When the outcome is unknown a session may be
 // left over, holding nothing; it expires after twice its TTL.
 //
-// In a datacenter that is not the agent's own it belongs to the node of a server there, without
-// checks, and ends early when that server leaves.
+// In a datacenter that is not the agent's own there is no session for it: [ErrInvalid].
 func (s *consul) CreateSession(ctx context.Context, o SessionOptions) (id string, sent time.Time,
 	err error) {
 	if err := o.Validate(); err != nil {
@@ -75,21 +74,7 @@ func (s *consul) CreateSession(ctx context.Context, o SessionOptions) (id string
 			entry.ServiceChecks = []api.ServiceCheck{{ID: o.Check}}
 			create = s.client.Session().Create
 		}
-		options := (&api.WriteOptions{}).WithContext(ctx)
-		id, _, err = create(entry, options)
-		if missingNode(err) {
-			node, bad := s.nodeElsewhere(ctx)
-			switch {
-			case bad != nil:
-				return bad
-			case node != "" && o.Check != "":
-				return &callError{kind: ErrUnreachable, op: c.String(), cause: ErrNoCheck,
-					text: "the datacenter is not the agent's own, and does not know its checks"}
-			case node != "":
-				entry.Node = node
-				id, _, err = create(entry, options)
-			}
-		}
+		id, _, err = create(entry, (&api.WriteOptions{}).WithContext(ctx))
 		if err == nil && id == "" {
 			return unreachable(c.String(), "the answer names no session")
 		}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/consul/api"
@@ -93,10 +92,8 @@ func Get(key string) Op { return Op{api.KVTxnOp{Verb: api.KVGet, Key: key}} }
 // GetOrEmpty reads key; a missing key gives an [Entry] with CreateIndex 0.
 func GetOrEmpty(key string) Op { return Op{api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key}} }
 
-// condition tells operations apart that ask the same kind of thing of the same key.
-type condition struct{ verb, key string }
-
-func (o Op) condition() condition { return condition{string(o.kv.Verb), o.kv.Key} }
+// sameCondition tells whether two operations ask the same kind of thing of the same key.
+func (o Op) sameCondition(p Op) bool { return o.kv.Verb == p.kv.Verb && o.kv.Key == p.kv.Key }
 
 func (o Op) reads() bool { return o.kv.Verb == api.KVGet || o.kv.Verb == api.KVGetOrEmpty }
 
@@ -155,98 +152,52 @@ func ordinary(key string) bool {
 	return last != '.' && key != ""
 }
 
-// appendTo writes the JSON of an operation, without what is empty, which the
-// client's own type writes out: 40 bytes less for each of 128. It is written by
-// hand because a plan may have 100,000 of them, and encoding/json takes five
-// times as long.
-func (o Op) appendTo(b []byte) []byte {
-	b = append(b, `{"KV":{"Verb":`...)
-	b = appendString(b, string(o.kv.Verb))
-	b = append(b, `,"Key":`...)
-	b = appendString(b, o.kv.Key)
-	if len(o.kv.Value) > 0 {
-		b = append(b, `,"Value":"`...)
-		b = base64.StdEncoding.AppendEncode(b, o.kv.Value)
-		b = append(b, '"')
-	}
-	if o.kv.Flags != 0 {
-		b = strconv.AppendUint(append(b, `,"Flags":`...), o.kv.Flags, 10)
-	}
-	if o.kv.Index != 0 {
-		b = strconv.AppendUint(append(b, `,"Index":`...), o.kv.Index, 10)
-	}
-	if o.kv.Session != "" {
-		b = appendString(append(b, `,"Session":`...), o.kv.Session)
-	}
-	return append(b, "}}"...)
-}
-
-// most is the most bytes that an operation takes in a body: what it is packed
-// by, before it is encoded. It is exact but for numbers, which count as their longest.
+// most is the most bytes that an operation takes in a body. Numbers count as their longest.
 func (o Op) most() int {
-	n := len(
-		`{"KV":{"Verb":"","Key":,"Flags":18446744073709551615,"Index":18446744073709551615}},`) +
-		len(o.kv.Verb) + stringLen(o.kv.Key)
-	if len(o.kv.Value) > 0 {
-		n += len(`,"Value":""`) + base64.StdEncoding.EncodedLen(len(o.kv.Value))
+	n := len(`{"KV":{"Verb":"","Key":"","Value":"","Session":""}},`) + len(o.kv.Verb) +
+		len(o.kv.Session) + base64.StdEncoding.EncodedLen(len(o.kv.Value))
+	if o.kv.Flags != 0 || o.kv.Index != 0 {
+		n += len(`,"Flags":18446744073709551615,"Index":18446744073709551615`)
 	}
-	if o.kv.Session != "" {
-		n += len(`,"Session":`) + stringLen(o.kv.Session)
+	for i := range len(o.kv.Key) {
+		switch c := o.kv.Key[i]; {
+		case c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&':
+			n += len(`\u0000`)
+		default:
+			n++
+		}
 	}
 	return n
 }
 
-// bodyOf makes the body of a transaction.
-func bodyOf(ops []Op) []byte {
-	size := 2
+// sizeOf is the most bytes that a body of ops takes.
+func sizeOf(ops []Op) int {
+	n := len("[]\n")
 	for _, op := range ops {
-		size += op.most()
+		n += op.most()
 	}
-	b := append(make([]byte, 0, size), '[')
-	for i, op := range ops {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = op.appendTo(b)
-	}
-	return append(b, ']')
+	return n
 }
 
-// plain reports whether s stands in JSON as it is.
-func plain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
+// wireOp is an operation in a body, without what is empty, which the client's own type writes out:
+// 40 bytes less for each.
+type wireOp struct {
+	Verb    api.KVOp
+	Key     string
+	Value   []byte `json:",omitempty"`
+	Flags   uint64 `json:",omitempty"`
+	Index   uint64 `json:",omitempty"`
+	Session string `json:",omitempty"`
 }
 
-// quoted returns s as a JSON string, whatever it holds.
-func quoted(s string) []byte {
-	data, err := json.Marshal(s)
-	if err != nil {
-		panic(fmt.Sprintf("store: a string cannot fail to encode: %v", err))
-	}
-	return data
+// txnReply is the body of 200 and of 409. Consul always sends both fields; a
+// body without them is someone else's.
+type txnReply struct {
+	Results *[]txnResult // nil: the body has none
+	Errors  []api.TxnError
 }
 
-func stringLen(s string) int {
-	if plain(s) {
-		return len(s) + 2
-	}
-	return len(quoted(s))
-}
-
-// appendString appends s as a JSON string.
-func appendString(b []byte, s string) []byte {
-	if !plain(s) {
-		return append(b, quoted(s)...)
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
+type txnResult struct{ KV *api.KVPair }
 
 // Result is the answer to a transaction that was applied.
 type Result struct {
@@ -290,39 +241,33 @@ func (s *consul) Txn(ctx context.Context, ops ...Op) (Result, error) {
 			return Result{}, err
 		}
 	}
-	if slices.ContainsFunc(ops, func(o Op) bool { return o.writes() || o.answers() }) {
-		return s.send(ctx, what, ops, bodyOf(ops))
+	if size := sizeOf(ops); size > MaxBodyBytes {
+		return Result{}, Invalid(what, "the body has %d bytes with values in base64; Consul takes %d",
+			size, MaxBodyBytes)
 	}
-	// Nothing but CheckNotExists: a true answer would be as empty as a foreign
-	// one. A read beside them makes it show whose it is.
-	_, err := s.send(ctx, what, append(slices.Clone(ops), GetOrEmpty(ops[0].Key())), nil)
-	return Result{}, err
+	if !slices.ContainsFunc(ops, func(o Op) bool { return o.writes() || o.answers() }) {
+		// Nothing but CheckNotExists: a true answer would be as empty as a foreign
+		// one. A read beside them makes it show whose it is.
+		_, err := s.send(ctx, what, append(slices.Clone(ops), GetOrEmpty(ops[0].Key())))
+		return Result{}, err
+	}
+	return s.send(ctx, what, ops)
 }
 
-// send sends checked operations, whose encoding is body.
-func (s *consul) send(ctx context.Context, what string, ops []Op, body []byte) (Result, error) {
-	c := call{op: what, timeout: s.callTimeout + atThinnest(len(body)), need: needOf(ops)}
+// send sends checked operations.
+func (s *consul) send(ctx context.Context, what string, ops []Op) (res Result, err error) {
+	c := call{op: what, timeout: s.callTimeout + atThinnest(sizeOf(ops)), need: needOf(ops)}
 	if c.key = ops[0].Key(); len(ops) > 1 {
 		c.key += fmt.Sprintf(" (and %d more)", len(ops)-1)
 	}
-	if len(body)+1 > MaxBodyBytes { // the client ends the body with a newline
-		return Result{},
-			Invalid(c.String(), "the body has %d bytes with values in base64; Consul takes %d",
-				len(body)+1, MaxBodyBytes)
-	}
-	var res Result
-	err := s.do(ctx, c, func(ctx context.Context) error {
-		reply, err := s.exchange(ctx, c, ops, body)
-		if err != nil {
-			return err
+	err = s.do(ctx, c, func(ctx context.Context) error {
+		reply, err := s.exchange(ctx, c, ops)
+		if err == nil {
+			res, err = reply.result(c, ops)
 		}
-		res, err = reply.result(c, ops)
 		return err
 	})
-	if err != nil {
-		return Result{}, err
-	}
-	return res, nil
+	return res, err
 }
 
 // needOf names the permission a transaction takes, for the message of a 403.
@@ -341,10 +286,15 @@ func needOf(ops []Op) string {
 // client's own call reports a failure without its status, and drops whether the
 // body was a transaction's at all. Reads have to go by the client's call: only
 // it can ask for consistency.
-func (s *consul) exchange(ctx context.Context, c call, ops []Op, body []byte) (txnReply, error) {
+func (s *consul) exchange(ctx context.Context, c call, ops []Op) (txnReply, error) {
 	var reply txnReply
 	if slices.ContainsFunc(ops, Op.writes) {
-		_, err := s.client.Raw().Write("/v1/txn", json.RawMessage(body), &reply,
+		body := make([]struct{ KV wireOp }, len(ops))
+		for i, o := range ops {
+			body[i].KV = wireOp{o.kv.Verb, o.kv.Key, o.kv.Value, o.kv.Flags, o.kv.Index,
+				o.kv.Session}
+		}
+		_, err := s.client.Raw().Write("/v1/txn", body, &reply,
 			(&api.WriteOptions{}).WithContext(ctx))
 		status, ok := errors.AsType[api.StatusError](err)
 		if !ok || status.Code != http.StatusConflict {
@@ -453,14 +403,6 @@ func (r txnReply) refusal(c call, ops []Op) error {
 		return &callError{kind: ErrSessionGone, op: c.String(), text: first.What +
 			"; open a new session"}
 	}
-	return &refusals{RefusedError: first, all: all}
+	first.others = all[1:]
+	return first
 }
-
-// refusals carries all operations that failed, for a batch to tell its units
-// apart; to everyone else it is the first of them.
-type refusals struct {
-	*RefusedError
-	all []*RefusedError
-}
-
-func (e *refusals) Unwrap() error { return e.RefusedError }

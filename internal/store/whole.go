@@ -22,7 +22,7 @@ func (s *consul) whole(ctx context.Context, c call, prefix string) (entries []En
 	ops := []Op{GetOrEmpty(prefix + "_"), {api.KVTxnOp{Verb: api.KVGetTree, Key: prefix}}}
 	c.timeout, c.poll = s.callTimeout, false
 	err = s.do(ctx, c, func(ctx context.Context) error {
-		reply, err := s.exchange(ctx, c, ops, nil)
+		reply, err := s.exchange(ctx, c, ops)
 		if err != nil {
 			return err
 		}

@@ -146,9 +146,6 @@ func (c Config) Validate() error {
 		strings.Contains(c.Prefix, "//") {
 		wrong("Prefix is %q; it must end in a slash and not begin with one", c.Prefix)
 	}
-	if err := store.CheckPrints(fmt.Sprintf("Prefix %q", c.Prefix), c.Prefix); err != nil {
-		wrong("%w", err)
-	}
 	return errors.Join(errs...)
 }
 

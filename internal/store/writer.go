@@ -61,25 +61,10 @@ func (w *Writer) Comment(largest Op, make func(units []Unit) (op Op, ok bool)) {
 	w.spare, w.comment = []Op{largest}, make
 }
 
-// annotate adds the comment to a transaction.
-func (b *batch) annotate(t *packed) {
-	if b.comment == nil {
-		return
-	}
-	units := make([]Unit, len(t.units))
-	for i, p := range t.units {
-		units[i] = b.out[p.unit].Unit
-	}
-	if op, ok := b.comment(units); ok && op.check() == nil && op.most() <= b.spare[0].most() {
-		t.ops = append(t.ops, op)
-	}
-}
-
 // slot is a sequence key. One transaction at a time goes with it.
 type slot struct {
 	key   string
 	index uint64
-	free  bool
 	// refused are transactions that were refused, denied, or called invalid, since the key was last
 	// moved: copies of them could still be applied.
 	refused []*packed
@@ -104,7 +89,7 @@ func OpenWriter(ctx context.Context, s Store, guard Op, prefix string, inFlight 
 	}
 	w := &Writer{store: s, guard: guard}
 	for i := range inFlight {
-		l := &slot{key: prefix + strconv.Itoa(i), free: true}
+		l := &slot{key: prefix + strconv.Itoa(i)}
 		if at := slices.IndexFunc(had, func(e Entry) bool { return e.Key == l.key }); at >= 0 {
 			l.index = had[at].ModifyIndex
 		}
@@ -153,9 +138,8 @@ func (w *Writer) Write(ctx context.Context, units []Unit) []Outcome {
 	for i := range units {
 		out[i].Unit, out[i].Err = units[i], ErrNotSent
 	}
-	sequence := longest(w.slots[len(w.slots)-1].key) // of all keys the longest
-	b := batch{Writer: w, out: out, txns: pack([]Op{w.guard, sequence}, w.spare, units,
-		func(i int, err error) { out[i].Err = err })}
+	b := batch{Writer: w, out: out}
+	b.pack(units)
 	if b.run(ctx) {
 		b.seal(ctx)
 	}
@@ -169,56 +153,178 @@ type batch struct {
 	out  []Outcome
 }
 
+// packed is one transaction of a batch: the guard and the sequence key, shared conditions, then the
+// operations of its units.
+type packed struct {
+	shared []Op
+	units  []int
+	ops    []Op
+	size   int       // the most that the body can have
+	after  []*packed // transactions of its lanes that come before
+	behind int       // transactions that wait for this one, and for those in turn
+	done   bool
+}
+
+// measured is a unit that was checked, with the room that its operations take.
+type measured struct {
+	Unit
+	at, size int
+}
+
+// pack puts units into transactions, in order. A run of units of one lane that fits into a
+// transaction is not split, and a larger one begins with a transaction of its own. So the only
+// transactions that wait for each other are those of one large lane. Units that can never be sent
+// are left out. In each transaction room is kept for a comment.
+func (b *batch) pack(units []Unit) {
+	empty := packed{size: sizeOf(append([]Op{b.guard, longest(b.slots[len(b.slots)-1].key)},
+		b.spare...))}
+	last := map[string]*packed{} // of each lane
+	var t *packed
+	open := func() {
+		next := empty
+		t = &next
+		b.txns = append(b.txns, t)
+	}
+	for i := 0; i < len(units); {
+		lane, run := units[i].Lane, []measured(nil)
+		for ; i < len(units) && units[i].Lane == lane; i++ {
+			e, err := measure(units[i], i)
+			if err == nil && !b.fits(&empty, e) {
+				err = Invalid("guarded txn", "a unit of %d operations and %d bytes does not fit into "+
+					"one transaction (%d operations and %d bytes with the guard, the sequence key "+
+					"and values in base64); make it smaller", len(e.Ops), e.size, MaxOps, MaxBodyBytes)
+			}
+			if b.out[i].Err = err; err == nil {
+				b.out[i].Err = ErrNotSent
+				run = append(run, e)
+			}
+		}
+		if len(run) > 0 && (t == nil || !b.fits(t, run...)) {
+			open()
+		}
+		for _, e := range run {
+			if !b.fits(t, e) {
+				open()
+			}
+			if before := last[lane]; before != nil && before != t &&
+				!slices.Contains(t.after, before) {
+				t.after = append(t.after, before)
+			}
+			last[lane] = t
+			t.add(e)
+		}
+	}
+	for _, t := range slices.Backward(b.txns) {
+		for _, before := range t.after {
+			before.behind = max(before.behind, t.behind+1)
+		}
+	}
+}
+
+func measure(u Unit, at int) (measured, error) {
+	e := measured{Unit: u, at: at}
+	if !slices.ContainsFunc(u.Ops, Op.writes) {
+		return e, Invalid("guarded txn", "a unit has no operation that writes")
+	}
+	for i, op := range slices.Concat(u.Shared, u.Ops) {
+		if err := op.check(); err != nil {
+			return e, err
+		}
+		if i < len(u.Shared) && (op.writes() || op.reads()) {
+			return e, Invalid("guarded txn", "%v is no condition and cannot be shared", op)
+		}
+		if i >= len(u.Shared) {
+			e.size += op.most()
+		}
+	}
+	return e, nil
+}
+
+// fits reports whether all of run can be added to t. A unit that asks the opposite of a condition
+// that is there cannot: together they would refuse each other.
+func (b *batch) fits(t *packed, run ...measured) bool {
+	ops, size, shared := 2+len(t.ops)+len(b.spare), t.size, slices.Clip(t.shared)
+	for _, e := range run {
+		for _, op := range e.Shared {
+			switch i := slices.IndexFunc(shared, op.sameCondition); {
+			case i < 0:
+				shared, size = append(shared, op), size+op.most()
+			case shared[i].kv.Index != op.kv.Index || shared[i].kv.Session != op.kv.Session:
+				return false
+			}
+		}
+		ops, size = ops+len(e.Ops), size+e.size
+		if ops+len(shared) > MaxOps || size > MaxBodyBytes {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *packed) add(e measured) {
+	for _, op := range e.Shared {
+		if !slices.ContainsFunc(t.shared, op.sameCondition) {
+			t.shared, t.size = append(t.shared, op), t.size+op.most()
+		}
+	}
+	t.units, t.ops, t.size = append(t.units, e.at), append(t.ops, e.Ops...), t.size+e.size
+}
+
 // answer is what a transaction came back with.
 type answer struct {
-	txn   *packed
-	slot  *slot
-	res   Result
-	err   error
-	panic any
+	txn  *packed
+	slot *slot
+	ops  []Op // that were sent
+	res  Result
+	err  error
 }
 
 // run sends everything. It reports whether all of it was sent.
 func (b *batch) run(ctx context.Context) (all bool) {
-	answers := make(chan answer, len(b.slots))
-	pending := b.txns
-	flying := 0
-	all = true
-	var broke any
-	for {
-		for flying < len(b.slots) && len(pending) > 0 {
+	answers := make(chan answer)
+	pending, free, flying := b.txns, slices.Clone(b.slots), 0
+	for all = true; ; {
+		for len(free) > 0 {
 			i := next(pending)
 			if i < 0 {
 				break // all wait for one that is under way
 			}
-			t := pending[i]
-			pending = slices.Delete(pending, i, i+1)
+			t, l := pending[i], free[0]
+			pending, free = slices.Delete(pending, i, i+1), free[1:]
+			ops := slices.Concat([]Op{b.guard, Advance(l.key, l.index)}, t.shared, t.ops)
+			ops = append(ops, b.commentOn(t)...)
 			flying++
-			l := b.slots[slices.IndexFunc(b.slots, func(l *slot) bool { return l.free })]
-			l.free = false
-			t.ops[1] = Advance(l.key, l.index)
-			b.annotate(t)
-			go b.fly(ctx, t, l, answers)
+			go func() {
+				res, err := b.store.Txn(ctx, ops...)
+				answers <- answer{t, l, ops, res, err}
+			}()
 		}
 		if flying == 0 {
-			break
+			return all
 		}
 		a := <-answers
 		flying--
-		a.slot.free, a.txn.done = true, true
-		if a.panic != nil {
-			broke, pending = a.panic, nil
-			continue
-		}
+		free, a.txn.done = append(free, a.slot), true
 		b.record(a)
-		if a.err != nil && stops(a.err) {
+		if stops(a.err) {
 			pending, all = nil, false
 		}
 	}
-	if broke != nil {
-		panic(broke) // in the caller's goroutine, where its supervisor can catch it
+}
+
+// commentOn is the comment on a transaction.
+func (b *batch) commentOn(t *packed) []Op {
+	if b.comment == nil {
+		return nil
 	}
-	return all
+	units := make([]Unit, len(t.units))
+	for i, u := range t.units {
+		units[i] = b.out[u].Unit
+	}
+	if op, ok := b.comment(units); ok && op.check() == nil && op.most() <= b.spare[0].most() {
+		return []Op{op}
+	}
+	return nil
 }
 
 // seal makes the refusals final: a copy of a refused transaction could be applied later, when what
@@ -243,12 +349,12 @@ func (b *batch) seal(ctx context.Context) {
 	}
 	r, guard := errors.AsType[*RefusedError](err)
 	for _, t := range refused {
-		for _, p := range t.units {
+		for _, u := range t.units {
 			if guard {
-				b.out[p.unit].Err = fmt.Errorf("guarded txn: %w", &RefusedError{Op: -1, Key: r.Key,
+				b.out[u].Err = fmt.Errorf("guarded txn: %w", &RefusedError{Op: -1, Key: r.Key,
 					What: r.What, Guard: true})
 			} else {
-				b.out[p.unit].Err = unreachable("guarded txn",
+				b.out[u].Err = unreachable("guarded txn",
 					"it was refused, but a copy of it may still be applied: %v", err)
 			}
 		}
@@ -261,81 +367,72 @@ func (b *batch) seal(ctx context.Context) {
 func next(pending []*packed) int {
 	best := -1
 	for i, t := range pending {
-		if t.ready() && (best < 0 || t.behind > pending[best].behind) {
+		ready := !slices.ContainsFunc(t.after, func(before *packed) bool { return !before.done })
+		if ready && (best < 0 || t.behind > pending[best].behind) {
 			best = i
 		}
 	}
 	return best
 }
 
-// fly sends one transaction. It lives no longer than the Write.
-func (b *batch) fly(ctx context.Context, t *packed, l *slot, answers chan<- answer) {
-	// What stands if the transport ends the goroutine, for which recover returns
-	// nothing: an outcome that is not known, not a success.
-	a := answer{txn: t, slot: l, err: unreachable("guarded txn",
-		"the transport ended its goroutine")}
-	defer func() {
-		a.panic = recover()
-		answers <- a
-	}()
-	a.res, a.err = b.store.Txn(ctx, t.ops...)
+// ofOne reports whether err is about one of a transaction's units, and not about Consul or
+// the writer.
+func ofOne(err error) bool {
+	if r, ok := errors.AsType[*RefusedError](err); ok {
+		return !r.ofWriter()
+	}
+	return kindOf(err) == ErrInvalid || kindOf(err) == ErrDenied
 }
 
 // stops reports whether nothing more of a batch may be sent after err.
-func stops(err error) bool {
-	if r, ok := asRefusals(err); ok {
-		return r.ofWriter()
-	}
-	return !ofOne(err)
-}
-
-// ofOne reports whether err may be about one of a transaction's operations, and not about Consul or
-// the writer: it is what came of nothing else.
-func ofOne(err error) bool { return kindOf(err) == ErrInvalid || kindOf(err) == ErrDenied }
+func stops(err error) bool { return err != nil && !ofOne(err) }
 
 func (b *batch) record(a answer) {
-	var before []int // entries of the operations before each one
-	if a.err == nil {
-		before = make([]int, len(a.txn.ops)+1)
-		for i := range a.txn.ops {
-			before[i+1] = before[i]
-			if a.txn.ops[i].answers() {
-				before[i+1]++
-			}
-		}
-		a.slot.index, a.slot.refused = a.res.Entries[before[1]].ModifyIndex, nil
-	} else if r, ok := asRefusals(a.err); ok && !r.ofWriter() || ofOne(a.err) {
+	entries, first := a.res.Entries, 2+len(a.txn.shared)
+	switch {
+	case a.err == nil:
+		sequence, _ := a.res.Entry(a.slot.key)
+		a.slot.index, a.slot.refused = sequence.ModifyIndex, nil
+		entries = entries[answered(a.ops[:first]):]
+	case ofOne(a.err):
 		a.slot.refused = append(a.slot.refused, a.txn)
 	}
-	for _, p := range a.txn.units {
-		o := &b.out[p.unit]
-		o.Err = a.err
-		if a.err == nil {
-			from, to := before[p.first], before[p.first+len(o.Unit.Ops)]
-			o.Result = Result{Index: a.res.Index, Entries: a.res.Entries[from:to:to]}
-			continue
+	for _, u := range a.txn.units {
+		o := &b.out[u]
+		n := len(o.Unit.Ops)
+		if o.Err = a.err; a.err == nil {
+			mine := answered(o.Unit.Ops)
+			o.Result = Result{Index: a.res.Index, Entries: entries[:mine:mine]}
+			entries = entries[mine:]
+		} else if r, ok := errors.AsType[*RefusedError](a.err); ok {
+			o.Err = fmt.Errorf("guarded txn: %w", r.of(first, n))
 		}
-		if r, ok := asRefusals(a.err); ok {
-			o.Err = fmt.Errorf("guarded txn: %w", r.of(p.first, len(o.Unit.Ops)))
+		first += n
+	}
+}
+
+// answered is how many of ops have an answer.
+func answered(ops []Op) (n int) {
+	for _, op := range ops {
+		if op.answers() {
+			n++
 		}
 	}
+	return n
 }
 
 // ofWriter reports whether the guard or the sequence key refused, or nobody knows what.
-func (e *refusals) ofWriter() bool { return e.Op <= 1 }
+func (e *RefusedError) ofWriter() bool { return e.Op <= 1 }
 
 // of tells the unit whose operations begin at first what refused: one of its
 // own if there is one, else the first of the transaction.
-func (e *refusals) of(first, n int) *RefusedError {
-	mine := *e.RefusedError
-	mine.Guard, mine.Op = e.ofWriter(), -1
-	if mine.Guard {
-		return &mine
-	}
-	for _, r := range e.all {
-		if r.Op >= first && r.Op < first+n {
-			return &RefusedError{Op: r.Op - first, Key: r.Key, What: r.What}
+func (e *RefusedError) of(first, n int) *RefusedError {
+	if !e.ofWriter() {
+		for _, r := range append([]*RefusedError{e}, e.others...) {
+			if r.Op >= first && r.Op < first+n {
+				return &RefusedError{Op: r.Op - first, Key: r.Key, What: r.What}
+			}
 		}
 	}
-	return &mine
+	return &RefusedError{Op: -1, Key: e.Key, What: e.What, Guard: e.ofWriter()}
 }
