@@ -23,8 +23,8 @@ func TestAimedAcksConcernNobodyElse(t *testing.T) {
 		})
 		status, err := c.operator().Status(c.t.Context())
 		c.must(err)
-		if len(status.Strange) < 10 {
-			t.Errorf("of %d aimed acks the status names %q", n, status.Strange)
+		if len(status.Unreadable) < 10 {
+			t.Errorf("of %d aimed acks the status names %q", n, status.Unreadable)
 		}
 		c.addWork("late")
 		c.await("the new item", 10*time.Second, c.balanced(31))

@@ -24,7 +24,7 @@
 // Not guaranteed: anything about work that ignores its context, unless it
 // passes the fencing token on to what it writes to; hosts whose clocks run at
 // rates that differ by more than the lease margin allows (a tenth of the TTL);
-// items whose assignment keys strangers delete or write.
+// items whose assignment keys other programs delete or write.
 //
 // The protocol that holds this stands in docs/design.md, section 5. The actors stand in
 // internal/member, those of the leader in internal/leader, what they share in internal/actor.

@@ -47,9 +47,9 @@ type Item struct {
 	ID      string
 	Payload []byte // the value of the item's workload key when the work was called
 	Weight  uint64 // at least 1
-	// Token is the fencing token: it rises with every grant of the item, to whomever,
+	// Token is the fencing token: it rises with every grant of the item, to any member,
 	// and with every restart of a member. Work that writes anywhere passes it on, and
-	// whoever is written to refuses a token below the highest it has seen: then
+	// a receiver refuses a token below the highest it has seen: then
 	// even work that ignores its context cannot do harm.
 	Token uint64
 	// Changes receives the item's payload when it changes while the work runs, the newest one only,

@@ -75,7 +75,7 @@ func (s *Store) Child(name string) supervisor.Child {
 	return supervisor.Child{Name: name, Tree: &t}
 }
 
-// Close says that nobody runs the store any more: whoever waits for it is told [ErrStopped]. Run
+// Close says that nobody runs the store any more: who waits for it is told [ErrStopped]. Run
 // and the actors of [Store.Child] call it when they end. It is for a host whose tree ends before it
 // has started them.
 func (s *Store) Close() {

@@ -21,15 +21,15 @@ type view struct {
 	orders protocol.Orders
 	brake  string
 	// note is the leader's own note; that of a leader before it says nothing of now.
-	note     protocol.LeaderState
-	members  map[string]*memberView
-	acks     map[string]ackView
-	work     map[string]bool
-	weights  map[string]uint64 // of items; nil: not read, and each counts as 1
-	failed   map[string]failedView
-	assigned []keyView            // in the order of members and items
-	silent   map[string]time.Time // by instance: see SilentInstances of [store.Store]
-	strange  []string
+	note       protocol.LeaderState
+	members    map[string]*memberView
+	acks       map[string]ackView
+	work       map[string]bool
+	weights    map[string]uint64 // of items; nil: not read, and each counts as 1
+	failed     map[string]failedView
+	assigned   []keyView            // in the order of members and items
+	silent     map[string]time.Time // by instance: see SilentInstances of [store.Store]
+	unreadable []string
 }
 
 // view reads the service; weighed: with the weights of the items, and so with their payloads.
@@ -44,16 +44,16 @@ func (c *Client) view(ctx context.Context, weighed bool) (*view, error) {
 		}
 		return entries
 	}
-	for e, m := range protocol.Read(list(k.Members()), k.ReadMember, v.odd) {
+	for e, m := range protocol.Read(list(k.Members()), k.ReadMember, v.skip) {
 		if m.Unreadable {
 			m.Status = "unreadable"
 		}
 		v.members[m.ID] = &memberView{Member: m, session: e.Session, index: e.CreateIndex}
 	}
-	if v.orders = k.ReadOrders(list(k.Control()), v.odd); !v.orders.Frozen {
+	if v.orders = k.ReadOrders(list(k.Control()), v.skip); !v.orders.Frozen {
 		v.brake = v.note.Brake
 	}
-	for e, a := range protocol.Read(list(k.Acks()), k.ReadAck, v.odd) {
+	for e, a := range protocol.Read(list(k.Acks()), k.ReadAck, v.skip) {
 		v.acks[a.Member] = ackView{a, e.ModifyIndex}
 	}
 	var work []store.Entry
@@ -66,19 +66,19 @@ func (c *Client) view(ctx context.Context, weighed bool) (*view, error) {
 			work = append(work, store.Entry{Key: name})
 		}
 	}
-	for e, w := range protocol.Read(work, k.ReadWorkItem, v.odd) {
+	for e, w := range protocol.Read(work, k.ReadWorkItem, v.skip) {
 		v.work[w.ID] = true
 		if weighed {
 			v.weights[w.ID] = e.Flags
 		}
 	}
 	// Before the assignments: a key that is younger than its owner's summary shows by its index.
-	for _, w := range protocol.Read(list(k.States()), k.ReadWorkSummary, v.odd) {
+	for _, w := range protocol.Read(list(k.States()), k.ReadWorkSummary, v.skip) {
 		if m := v.members[w.Member]; m != nil {
 			m.tell(w.WorkSummary)
 		}
 	}
-	for e, q := range protocol.Read(list(k.Quarantines()), k.ReadQuarantine, v.odd) {
+	for e, q := range protocol.Read(list(k.Quarantines()), k.ReadQuarantine, v.skip) {
 		v.failed[q.Item] = failedView{q.Quarantine, e.ModifyIndex}
 	}
 	v.readAssigned(list(k.Assignments()))
@@ -105,11 +105,11 @@ func (v *view) readLeader(ctx context.Context, s *protocol.Store) error {
 	if id, led, err := v.keys.ReadLeader(key); led {
 		v.leader, v.epoch = id, key.ModifyIndex
 		if err != nil {
-			v.odd(key, "")
+			v.skip(key, "")
 		}
 	}
 	if note, err := v.keys.ReadLeaderState(state); err != nil {
-		v.odd(state, "")
+		v.skip(state, "")
 	} else if v.leader != "" && note.By == key.Session {
 		v.note = note
 	}
@@ -119,24 +119,24 @@ func (v *view) readLeader(ctx context.Context, s *protocol.Store) error {
 // readAssigned takes who has which item. Of two keys of an item the elder one counts.
 func (v *view) readAssigned(entries []store.Entry) {
 	first := map[string]int{}
-	for e, a := range protocol.Read(entries, v.keys.ReadAssignment, v.odd) {
+	for e, a := range protocol.Read(entries, v.keys.ReadAssignment, v.skip) {
 		n, twice := first[a.Item]
 		if !twice {
 			first[a.Item] = len(v.assigned)
 			v.assigned = append(v.assigned, keyView{a, e.CreateIndex})
 			continue
 		}
-		v.odd(e, "") // the protocol does not do that
+		v.skip(e, "") // the protocol does not do that
 		if v.assigned[n].created > e.CreateIndex {
 			v.assigned[n] = keyView{a, e.CreateIndex}
 		}
 	}
 }
 
-// odd notes a key that this version cannot read.
-func (v *view) odd(e store.Entry, _ string) {
-	if len(v.strange) < 10 {
-		v.strange = append(v.strange, store.Shorten(e.Key))
+// skip notes a key that this version cannot read.
+func (v *view) skip(e store.Entry, _ string) {
+	if len(v.unreadable) < 10 {
+		v.unreadable = append(v.unreadable, store.Shorten(e.Key))
 	}
 }
 

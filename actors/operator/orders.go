@@ -191,5 +191,5 @@ func (c *Client) Pins(ctx context.Context) (pinned, preferred map[string]string,
 	return orders.Pins, orders.Preferred, nil
 }
 
-// skip passes over what is strange: Status names it.
+// skip passes over what is unreadable: Status names it.
 func skip(store.Entry, string) {}

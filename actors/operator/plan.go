@@ -32,7 +32,7 @@ type Plan struct {
 	// that nobody runs now.
 	Moving   int `json:"moving"`
 	Starting int `json:"starting"`
-	// Minimum is how many items move at the least, whoever plans; it is counted without the
+	// Minimum is how many items move at the least, by any planner; it is counted without the
 	// planner. Exact: no plan needs fewer. Else, as the weights differ, it is a lower bound.
 	Minimum int  `json:"minimum"`
 	Exact   bool `json:"minimum_exact"`

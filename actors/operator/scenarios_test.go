@@ -184,8 +184,8 @@ func (d *desk) look(args []string) string {
 		}
 	case "work":
 		said = append(said, status.Work)
-	case "strange":
-		said = append(said, status.Strange)
+	case "unreadable":
+		said = append(said, status.Unreadable)
 	case "holders":
 		said = append(said, holders)
 	case "items":

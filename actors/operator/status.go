@@ -34,8 +34,8 @@ type Status struct {
 	Pins int `json:"pins,omitempty"`
 	// Problems says what is wrong, the worst first: nobody leads, items run nowhere or loop.
 	Problems []Problem `json:"problems,omitempty"`
-	// Strange are keys that this version cannot read; they are skipped. At most ten are named.
-	Strange []string `json:"strange,omitempty"`
+	// Unreadable are keys that this version cannot read; they are skipped. At most ten are named.
+	Unreadable []string `json:"unreadable,omitempty"`
 }
 
 // StatusLeader is who leads, and the ModifyIndex that guards its writes.
@@ -159,7 +159,7 @@ func (v *view) describe(now time.Time) (Status, Holders, []ItemStatus) {
 	s := Status{Service: v.keys.Service(), Members: []StatusMember{}, Work: work,
 		Frozen: v.orders.Frozen, Drained: slices.Sorted(maps.Keys(v.orders.Drained)),
 		Pins: len(v.orders.Pins), Orders: standing(v.orders), Brake: v.brake,
-		Refused: v.note.Refused, Strange: v.strange}
+		Refused: v.note.Refused, Unreadable: v.unreadable}
 	if v.leader != "" {
 		s.Leader = &StatusLeader{ID: v.leader, Epoch: v.epoch}
 	}

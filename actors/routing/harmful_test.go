@@ -61,7 +61,7 @@ func TestAnOddMembersRecordHindersNoLookUp(t *testing.T) {
 			time.Sleep(time.Minute)
 			stop()
 			synctest.Wait()
-			if n := strings.Count(text.String(), "strange-key-skipped"); n != len(odd) {
+			if n := strings.Count(text.String(), "unreadable-key-skipped"); n != len(odd) {
 				t.Errorf("%s: they are named %d times: %s", when, n, &text)
 			}
 		})

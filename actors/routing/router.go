@@ -96,10 +96,10 @@ func New(cfg Config) (*Router, error) {
 		return nil, err
 	}
 	cfg.MaxAge = cmp.Or(cfg.MaxAge, DefaultMaxAge)
-	odd := protocol.StrangeKeys{Log: cfg.Logger}
+	unreadable := protocol.UnreadableKeys{Log: cfg.Logger}
 	return &Router{
 		store: s, keys: s.Keys(), log: cfg.Logger, maxAge: cfg.MaxAge,
-		table:  newTable(s.Keys(), cfg.MaxAge, odd.Skip),
+		table:  newTable(s.Keys(), cfg.MaxAge, unreadable.Skip),
 		wanted: messages.NewState(false), late: messages.NewState[map[string]uint64](nil),
 		lookups: newLookups(s), consul: store.ConsulAddress(cfg.Client, cfg.Consul),
 	}, nil

@@ -52,11 +52,11 @@ func (p *peer) seenUpTo() uint64 { return max(p.index, p.after) }
 // table folds the views of Consul's prefixes into an answer per item. It has no clock and does no
 // I/O. Writers are serialised. Readers wait while a view is entered: 1 ms for 10,000 items.
 type table struct {
-	keys    protocol.Keys
-	maxAge  time.Duration
-	odd     func(e store.Entry, why string)
-	changed *messages.State[struct{}] // set after each change
-	roster  *messages.State[[]string] // the members whose shares are to be watched, by id
+	keys       protocol.Keys
+	maxAge     time.Duration
+	unreadable func(e store.Entry, why string)
+	changed    *messages.State[struct{}] // set after each change
+	roster     *messages.State[[]string] // the members whose shares are to be watched, by id
 
 	writing sync.Mutex // held by the one writer
 
@@ -68,9 +68,10 @@ type table struct {
 	age      age
 }
 
-func newTable(keys protocol.Keys, maxAge time.Duration, odd func(store.Entry, string)) *table {
+func newTable(keys protocol.Keys, maxAge time.Duration,
+	unreadable func(store.Entry, string)) *table {
 	return &table{
-		keys: keys, maxAge: maxAge, odd: odd,
+		keys: keys, maxAge: maxAge, unreadable: unreadable,
 		changed: messages.NewState(struct{}{}), roster: messages.NewState[[]string](nil),
 		items: map[string]*assignmentKey{}, peers: map[string]*peer{},
 		released: newRecentlyReleased(),
@@ -83,10 +84,10 @@ func (t *table) members(v store.View, gen int, now time.Time) {
 	defer t.writing.Unlock()
 	t.mu.Lock()
 	seen := make(map[string]bool, len(v.Entries))
-	for e, m := range protocol.Read(v.Entries, t.keys.ReadMember, t.odd) {
+	for e, m := range protocol.Read(v.Entries, t.keys.ReadMember, t.unreadable) {
 		if err := protocol.CheckMemberID(m.ID); err != nil {
 			// no member has such an id, and the keys below it may not be listed
-			t.odd(e, err.Error())
+			t.unreadable(e, err.Error())
 			continue
 		}
 		seen[m.ID] = true
@@ -112,7 +113,7 @@ func (t *table) acks(v store.View, gen int, _ time.Time) {
 	defer t.writing.Unlock()
 	t.mu.Lock()
 	seen := make(map[string]bool, len(v.Entries))
-	for e, ack := range protocol.Read(v.Entries, t.keys.ReadAck, t.odd) {
+	for e, ack := range protocol.Read(v.Entries, t.keys.ReadAck, t.unreadable) {
 		seen[ack.Member] = true
 		p := t.peer(ack.Member)
 		if p.ackIndex == e.ModifyIndex {
@@ -191,7 +192,7 @@ func (t *table) parseShare(p *peer, entries []store.Entry) []*assignmentKey {
 		}
 		a, ok, err := t.keys.ReadAssignment(e)
 		if err != nil {
-			t.odd(e, err.Error())
+			t.unreadable(e, err.Error())
 		}
 		if !ok {
 			continue

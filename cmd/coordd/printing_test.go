@@ -39,7 +39,7 @@ func plainLines(t *testing.T, what string, out []byte, lines int) {
 func statusOf(x string) operator.Status {
 	return operator.Status{
 		Service: x, Leader: &operator.StatusLeader{ID: x, Epoch: 7}, Drained: []string{x},
-		Strange: []string{x}, Brake: x,
+		Unreadable: []string{x}, Brake: x,
 		Orders: []operator.StatusOrder{{Kind: "freeze", By: x}, {Kind: "drain", Member: x, By: x}},
 		Members: []operator.StatusMember{{ID: x, Address: x, Status: x, Zone: x, Version: x,
 			WorkVersion: x, Drained: true}},
@@ -75,7 +75,7 @@ func TestTablesShowNothingThatATerminalObeys(t *testing.T) {
 			continue // JSON is whole
 		}
 		var b bytes.Buffer
-		must(t, printJSON(&b, s.Strange))
+		must(t, printJSON(&b, s.Unreadable))
 		plainLines(t, "JSON", b.Bytes(), 3)
 		var back []string
 		if err := json.Unmarshal(b.Bytes(), &back); err != nil || back[0] != strings.ToValidUTF8(x,

@@ -184,7 +184,7 @@ func printStatus(w io.Writer, s operator.Status, wide bool) error {
 		row(true, "orders", "%s", line)
 	}
 	row(s.Pins > 0, "orders", "%s pinned", count(s.Pins, "item"))
-	for _, key := range s.Strange {
+	for _, key := range s.Unreadable {
 		row(true, "skipped", "%s: this version cannot read it", safe(key))
 	}
 	if err := t.Flush(); err != nil {

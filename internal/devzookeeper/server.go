@@ -71,7 +71,7 @@ func (s *Server) touch(of *session) {
 	}
 }
 
-// endSession ends a session, whoever asks for it.
+// endSession ends a session for any client.
 func (s *Server) endSession(id int64) {
 	of := s.sessions[id]
 	if of == nil {
@@ -106,7 +106,7 @@ func (s *Server) keep(id int64, timeout time.Duration, owner *conn) *session {
 	return of
 }
 
-// End ends a session before its time, as whoever has its password may.
+// End ends a session before its time, as a client with its password may.
 func (s *Server) End(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *Server) Keep(path string) {
 	s.tree.put(path, &n)
 }
 
-// Write writes into a node, or makes it, as a stranger does.
+// Write writes into a node, or makes it, as another program does.
 func (s *Server) Write(path string, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,7 +45,7 @@ func Judge(keys protocol.Keys, c devconsul.Commit, denied bool) (faults []string
 					said[deed(protocol.EventKept, item, from, e.To)]++
 				}
 			case protocol.EventGranted:
-				from = "" // whoever had it before
+				from = "" // from any owner
 				fallthrough
 			case protocol.EventRevoked, protocol.EventKept, protocol.EventTakenOver,
 				protocol.EventErased:

@@ -23,7 +23,7 @@ const outputLimit = time.Second
 // Main is the guard process: the whole of the hidden command `coordd guard`. It returns the exit
 // code: 0 when its owner has closed the control pipe, or died, and every command is gone; 2 when it
 // was not started by coordd. What guards the commands never writes to standard output or error once
-// it runs: whoever reads them may have stalled.
+// it runs: their reader may have stalled.
 //
 // When its owner died it says the owner's goodbye before it ends, by way of say, which gets the
 // words of Guard.Goodbye and returns when they are said, or when its context ends. It may write to

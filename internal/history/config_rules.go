@@ -138,7 +138,7 @@ func (c *checker) configWritten(i int, e Event) {
 	}
 	w := c.configs.write(e)
 	if w == nil {
-		return // a stranger's, or asked for before Consul lost writes
+		return // another program's, or asked for before Consul lost writes
 	}
 	w.times++
 	switch {

@@ -23,7 +23,7 @@
 // What counts as work. It lasts from "start" to "stop" or to the "end" of its process. If a history
 // breaks off, the process has worked up to its last line and no longer. So a kill -9 is no breach,
 // and a process writes "alive" now and then to be held to what it does. Time in which a process was
-// frozen ("freeze" to "thaw") does not count: a process that stands still works on nothing. Whoever
+// frozen ("freeze" to "thaw") does not count: a process that stands still works on nothing. Who
 // stops it writes that. A member writes it itself, of the times for which it and its guard process
 // stood still together; without commands it has no guard, and stands still alone. A "step" or a
 // "stop" outside of the work with its token is a breach: there was work of which nothing had been
@@ -35,7 +35,7 @@
 //
 // No lease can stop a thawed process before it has looked at the clock; only the fencing token can.
 // So work within [Notice] of a thaw that overlaps with another's counts as fenced, not as a breach,
-// if its token is the lower one: whoever is written to can refuse it. [Report] counts these apart.
+// if its token is the lower one: its receiver can refuse it. [Report] counts these apart.
 //
 // What counts as leading. A process leads from "lead" to "unlead" or to its "end". If its history
 // breaks off, it led up to its last line. Two may lead at once in two cases only: while the one

@@ -45,7 +45,7 @@ const (
 	Told Verb = "told" // PROC KEY VALUE: its caller hears that Consul has it
 	// PROC KEY VALUE: its caller hears that it is in the log, and waits no longer
 	Logged Verb = "logged"
-	// PROC KEY VALUE: its caller, or whoever reads the reports, hears that it is not applied and
+	// PROC KEY VALUE: its caller, or a reader of the reports, hears that it is not applied and
 	// will not be
 	Refused Verb = "refused"
 	// PROC INDEX KEY VALUE: a read of a config value; INDEX 0: there is no such key

@@ -4,6 +4,6 @@
 // docs/design.md lists the keys.
 //
 // A value that does not parse, or cannot be, is an error that matches [store.ErrInvalid] and names
-// what is wrong. Whoever reads the key has it logged once, by [StrangeKeys], and skips it: it stops
+// what is wrong. Its reader logs the key once, by [UnreadableKeys], and skips it: it stops
 // nothing. What has parsed can be used in requests and in sums.
 package protocol

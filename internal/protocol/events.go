@@ -189,9 +189,10 @@ func (e Event) check() error {
 }
 
 // ReadEvents reads the event log: the records in the order in which they were committed.
-func (k Keys) ReadEvents(entries []store.Entry, strange func(store.Entry, string)) []EventRecord {
+func (k Keys) ReadEvents(entries []store.Entry,
+	unreadable func(store.Entry, string)) []EventRecord {
 	var all []EventRecord
-	for _, r := range Read(entries, k.ReadEvent, strange) {
+	for _, r := range Read(entries, k.ReadEvent, unreadable) {
 		all = append(all, r)
 	}
 	// Two of one transaction have one index.

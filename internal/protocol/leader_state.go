@@ -17,8 +17,8 @@ const maxBrake = 1000
 type LeaderState struct {
 	By string    `json:"by"` // the leader's session
 	At time.Time `json:"at"` // by its clock
-	// Life is for how long after At a successor goes on with the waits: whoever wrote this may have
-	// a longer TTL, and so be missed for longer, than whoever reads it. Nanoseconds.
+	// Life is for how long after At a successor goes on with the waits: its writer may have
+	// a longer TTL, and so be missed for longer, than its reader. Nanoseconds.
 	Life time.Duration `json:"life,omitempty"`
 	// Brake says why nothing is planned although there is something to do; empty when it is not so.
 	Brake string `json:"brake,omitempty"`

@@ -10,7 +10,7 @@ import (
 )
 
 // Orders are what operators have written under [Keys.Control]. They stand until they are taken
-// back, whoever leads.
+// back, under any leader.
 type Orders struct {
 	Frozen bool
 	// Override is the ModifyIndex of the order to release the brake, 0 if there is none; and
@@ -89,7 +89,7 @@ func drainDeadline(value []byte) time.Time {
 // ReadOrders reads everything under [Keys.Control]. An order that does not parse is none, so that
 // nothing happens that nobody ordered. That an order to freeze, drain or release the brake stands
 // is said by its key: its value may be anything.
-func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string)) Orders {
+func (k Keys) ReadOrders(entries []store.Entry, unreadable func(store.Entry, string)) Orders {
 	o := Orders{Drained: map[string]time.Time{}, Pins: map[string]string{},
 		Preferred: map[string]string{}, By: map[string]string{}, At: map[string]time.Time{},
 		RestartItems: map[string]uint64{}, RestartMembers: map[string]uint64{}}
@@ -120,7 +120,7 @@ func (k Keys) ReadOrders(entries []store.Entry, strange func(store.Entry, string
 			o.Preferred[id] = value
 		case kind == "restart" && k.restart(e, id, o):
 		default:
-			strange(e, "no order that this version knows")
+			unreadable(e, "no order that this version knows")
 		}
 	}
 	return o

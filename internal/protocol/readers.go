@@ -9,19 +9,19 @@ import (
 
 // Each kind of key has one reader: a method of [Keys] that takes an entry and returns what it says.
 // Ok tells whether the key counts. Err says what is wrong with it; that has it named, and changes
-// nothing else. A strange key does not count: it is of no form that anything of this service has. A
-// key whose value does not parse counts, with the value that its reader's comment names. A sentinel
-// does not count, and nothing is wrong with it.
+// nothing else. A key that is of no form of this service does not count. A key whose value does not
+// parse counts, with the value that its reader's comment names. A sentinel does not count, and
+// nothing is wrong with it.
 
 // Read yields the entries that count by a reader, with what each says, and passes those with
-// something wrong to strange.
+// something wrong to unreadable.
 func Read[T any](entries []store.Entry, read func(store.Entry) (T, bool, error),
-	strange func(store.Entry, string)) iter.Seq2[store.Entry, T] {
+	unreadable func(store.Entry, string)) iter.Seq2[store.Entry, T] {
 	return func(yield func(store.Entry, T) bool) {
 		for _, e := range entries {
 			value, ok, err := read(e)
 			if err != nil {
-				strange(e, err.Error())
+				unreadable(e, err.Error())
 			}
 			if ok && !yield(e, value) {
 				return
@@ -60,7 +60,7 @@ type Member struct {
 }
 
 // ReadMember reads a member's record. One that no session locks does not count, for its writer may
-// be long gone. A value that does not parse is an empty record: whoever holds the lock lives and
+// be long gone. A value that does not parse is an empty record: who holds the lock lives and
 // may be at work, so it is a member, of which nothing else is known.
 func (k Keys) ReadMember(e store.Entry) (m Member, ok bool, err error) {
 	if m.ID, ok = k.ParseMember(e.Key); !ok {
@@ -132,7 +132,7 @@ func (k Keys) ReadWorkItem(e store.Entry) (w WorkItem, ok bool, err error) {
 	return WorkItem{ID: id, Weight: max(1, e.Flags)}, true, nil
 }
 
-// UnreadableLeader stands for the id of a leader whose key a stranger has written over.
+// UnreadableLeader stands for the id of a leader whose key another program has written over.
 const UnreadableLeader = "unreadable"
 
 // ReadLeader reads the leader key; ok: somebody leads. A value that is no member's id is

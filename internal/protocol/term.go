@@ -9,7 +9,7 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// Term is the value of the term key: who took the leadership last. Whoever takes it writes the key
+// Term is the value of the term key: who took the leadership last. A new leader writes the key
 // in the same transaction, with a cas at the version that it has read. So it knows exactly who led
 // before it; and a second copy of a take, whenever it arrives, is refused. It outlives the leader
 // key.
@@ -63,7 +63,7 @@ func (s *Store) ReadTerm(ctx context.Context) (leader, term store.Entry, err err
 	return leader, term, nil
 }
 
-// AsTheTermSays is the time left that whoever speaks for a dead leader gives to [Store.Resign].
+// AsTheTermSays is the time left that the speaker for a dead leader gives to [Store.Resign].
 const AsTheTermSays time.Duration = -1
 
 // resignTries is how often a resignation is tried between whose read and write others wrote.

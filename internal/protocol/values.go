@@ -106,7 +106,7 @@ func (a Assignment) Encode() []byte {
 	return slices.Concat(own[:len(own)-1], []byte(","), []byte(a.Other), []byte("}"))
 }
 
-// maxOther is the longest Other in bytes; what is longer is a stranger's, and is not kept.
+// maxOther is the longest Other in bytes; what is longer is not coordd's, and is not kept.
 const maxOther = 1024
 
 // others returns the fields of a JSON object that an Assignment has no place for.
@@ -169,7 +169,7 @@ type Ack struct {
 	// Failing: the member's summary names items whose work fails too often, which the leader is to
 	// take away.
 	Failing bool `json:"failing,omitempty"`
-	// Terms: whoever wrote this writes a term when it takes the leadership. Versions before that do
+	// Terms: its writer writes a term when it takes the leadership. Versions before that do
 	// not.
 	Terms bool `json:"terms,omitempty"`
 }

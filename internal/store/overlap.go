@@ -36,7 +36,7 @@ func (o *Overlap[T]) Go(ctx context.Context, call func(context.Context) T) {
 // Wait returns when no call is under way any more: after their contexts have ended.
 func (o *Overlap[T]) Wait() { o.calls.Wait() }
 
-// tell sends x to whoever listens until ctx ends; afterwards another one may listen.
+// tell sends x to the listener until ctx ends; afterwards another one may listen.
 func tell[T any](ctx context.Context, to chan<- T, x T) {
 	if ctx.Err() != nil {
 		return

@@ -102,7 +102,7 @@ func RenewalLimit(lease time.Duration, tries int) time.Duration {
 }
 
 // RenewSession starts the TTL of a session anew, and makes sure that it exists: the session's
-// holder may count on it until sent + TTL, by the rule that whoever takes over from a session that
+// holder may count on it until sent + TTL, by the rule that who takes over from a session that
 // has ended waits a TTL from its end. Each of its two requests may last for limit; 0: for the call
 // timeout, or until the deadline of ctx if that has one.
 //

@@ -12,7 +12,7 @@ import (
 const Nobody = 65534
 
 // SharedDir returns a directory of this user's that is shared as /tmp is. What [GiveAway] gives to
-// another user there is a stranger's.
+// another user there is not to be trusted.
 func SharedDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func GiveAway(t testing.TB, path string) {
 	}
 }
 
-// StrangersLink returns the path of a stranger's link to target, in a [SharedDir].
+// StrangersLink returns the path of another user's link to target, in a [SharedDir].
 func StrangersLink(t testing.TB, target string) string {
 	t.Helper()
 	link := filepath.Join(SharedDir(t), "link")

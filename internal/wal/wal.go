@@ -96,7 +96,7 @@ func Open(dir string, o Options) (*Log, [][]byte, error) {
 }
 
 // OpenFile opens a file beside a log, which nobody else may read. It follows no symbolic link, and
-// opens nothing that is no regular file: whoever reads or writes a pipe may wait for ever.
+// opens nothing that is no regular file: a reader or writer of a pipe may wait for ever.
 func OpenFile(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|cautious, 0o600)
 	if isLink(err) {
@@ -290,7 +290,7 @@ func makeDir(dir string, sync func(*os.File) error) error {
 		return fmt.Errorf("log directory %s: %w", dir, err)
 	}
 	if len(missing) == 0 {
-		_ = SyncDir(filepath.Dir(dir), sync) // whoever made it may have died at once
+		_ = SyncDir(filepath.Dir(dir), sync) // its maker may have died at once
 	}
 	for _, at := range missing {
 		if err := SyncDir(filepath.Dir(at), sync); err != nil {

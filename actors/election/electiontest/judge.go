@@ -81,7 +81,7 @@ const (
 // people.
 type operation struct {
 	verb
-	id        string // of the candidate; of a look: of whoever holds it, or empty
+	id        string // of the candidate; of a look: of the holder, or empty
 	token     uint64 // 0: none, or not known
 	unknown   bool   // its outcome
 	refused   bool   // a take; its outcome is not known either, but it is over when it returns
@@ -281,7 +281,7 @@ func untold(all []*operation) *operation {
 //
 //   - An operation of unknown outcome ends with the next one of its candidate whose outcome is
 //     known; a take that was refused with its own return; and one that a lock-delay has refused
-//     with the next take whose outcome is known, too, whoever's that is.
+//     with the next take whose outcome is known, too, of any candidate.
 //   - A take of unknown outcome whose effect nobody has seen may as well have had none. Of several
 //     in a row whose effect was seen, any one may be that: they are one that takes longer.
 //   - A release of unknown outcome is no more than the loss that comes with each token.

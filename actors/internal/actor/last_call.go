@@ -44,7 +44,7 @@ func (b *Base) LastCall(ctx context.Context, do func(context.Context) error) err
 }
 
 // Answered makes a request by which an actor takes something. If ctx ends meanwhile, the request is
-// not cut off: it may be carried out all the same, and whoever stops has to know what there is to
+// not cut off: it may be carried out all the same, and who stops has to know what there is to
 // hand over. It ends by itself after [store.DefaultCallTimeout] at the most. Where ctx has ended
 // already nothing is sent.
 func (b *Base) Answered(ctx context.Context, do func(context.Context) error) error {

@@ -8,10 +8,10 @@ import (
 )
 
 func NewAckWatcher(b *actor.Base, term uint64, out *messages.State[messages.Acks]) *actor.Watcher {
-	odd := protocol.StrangeKeys{Log: b.Log}
+	unreadable := protocol.UnreadableKeys{Log: b.Log}
 	return actor.NewPrefixWatcher(b, "acks", b.Keys.Acks(), func(v store.View) {
 		found := map[string]messages.Ack{}
-		for e, ack := range protocol.Read(v.Entries, b.Keys.ReadAck, odd.Skip) {
+		for e, ack := range protocol.Read(v.Entries, b.Keys.ReadAck, unreadable.Skip) {
 			found[ack.Member] = messages.Ack{Failing: ack.Failing, ModifyIndex: e.ModifyIndex}
 		}
 		out.Set(messages.Acks{Term: term, Index: v.Index, Items: messages.TableOf(found)})

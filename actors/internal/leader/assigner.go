@@ -67,7 +67,7 @@ type memory struct {
 	workloadAt uint64
 	ladder     *store.Ladder
 	again      time.Time // nothing is tried before: something has failed
-	odd        protocol.StrangeKeys
+	unreadable protocol.UnreadableKeys
 }
 
 // NewAssigner wires the actor for one term.
@@ -88,7 +88,8 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.memory = memory{epoch: a.views.leadership.Get(), known: known{},
 		readAt: map[string]uint64{}, absences: newAbsences(), failures: newFailures(),
 		refusals: refusals{}, zones: zoneMemory{}, events: newEventLog(a.Keys, a.ID),
-		moves: map[string]int{}, ladder: store.NewLadder(), odd: protocol.StrangeKeys{Log: a.Log}}
+		moves: map[string]int{}, ladder: store.NewLadder(),
+		unreadable: protocol.UnreadableKeys{Log: a.Log}}
 	defer a.handOn(ctx)
 	err := a.work(ctx)
 	if errors.Is(err, errTermOver) {

@@ -44,7 +44,7 @@ func (a *Assigner) confirmAbsent(ctx context.Context) (again time.Time, err erro
 	for i, c := range found {
 		id := ask[i]
 		if errors.Is(c.err, store.ErrInvalid) || errors.Is(c.err, store.ErrDenied) {
-			a.odd.Skip(store.Entry{Key: a.Keys.Ack(id)}, c.err.Error())
+			a.unreadable.Skip(store.Entry{Key: a.Keys.Ack(id)}, c.err.Error())
 			again = actor.Earliest(again, a.absences.failed(id, time.Now()))
 			continue
 		}

@@ -18,10 +18,10 @@ const orderLife = 5 * time.Minute
 // NewControlWatcher follows the operators' orders.
 func NewControlWatcher(b *actor.Base, term uint64,
 	out *messages.State[messages.Control]) *actor.Watcher {
-	odd := protocol.StrangeKeys{Log: b.Log}
+	unreadable := protocol.UnreadableKeys{Log: b.Log}
 	life := max(orderLife, protocol.NoteLife(b.TTL, b.LockDelay))
 	return actor.NewPrefixWatcher(b, "control", b.Keys.Control(), func(v store.View) {
-		orders := b.Keys.ReadOrders(v.Entries, odd.Skip)
+		orders := b.Keys.ReadOrders(v.Entries, unreadable.Skip)
 		next := messages.Control{Term: term, Index: v.Index, Freeze: orders.Frozen,
 			Override: orders.Override, Drain: messages.TableOf(orders.Drained),
 			Pins:           messages.TableOf(orders.Pins),

@@ -9,10 +9,10 @@ import (
 
 func NewMemberWatcher(b *actor.Base, term uint64,
 	out *messages.State[messages.Members]) *actor.Watcher {
-	odd := protocol.StrangeKeys{Log: b.Log}
+	unreadable := protocol.UnreadableKeys{Log: b.Log}
 	return actor.NewPrefixWatcher(b, "members", b.Keys.Members(), func(v store.View) {
 		found := map[string]messages.Member{}
-		for e, m := range protocol.Read(v.Entries, b.Keys.ReadMember, odd.Skip) {
+		for e, m := range protocol.Read(v.Entries, b.Keys.ReadMember, unreadable.Skip) {
 			found[m.ID] = memberOf(e, m)
 		}
 		last := out.Get()

@@ -78,7 +78,7 @@ func (a *Assigner) tell(in *inputs, p plan) {
 	}
 	a.brake, a.releases = p.brake, p.releases
 	for _, item := range p.doubles {
-		a.odd.Skip(store.Entry{Key: a.Keys.Assignments() + "*/" + item},
+		a.unreadable.Skip(store.Entry{Key: a.Keys.Assignments() + "*/" + item},
 			"the item has two keys: the younger is taken back")
 	}
 	if p.says.Settled && !a.settled {
@@ -124,9 +124,9 @@ func (a *Assigner) readAll(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	a.known.load(a.Keys, "", read[0], a.odd.Skip)
-	a.failures.load(a.Keys, read[1], a.odd.Skip)
-	a.events.load(a.Keys.ReadEvents(read[2], a.odd.Skip), a.term, a.epoch.Epoch, a.known)
+	a.known.load(a.Keys, "", read[0], a.unreadable.Skip)
+	a.failures.load(a.Keys, read[1], a.unreadable.Skip)
+	a.events.load(a.Keys.ReadEvents(read[2], a.unreadable.Skip), a.term, a.epoch.Epoch, a.known)
 	clear(a.readAt)
 	clear(a.failures.reports)
 	var failing []string
@@ -136,7 +136,7 @@ func (a *Assigner) readAll(ctx context.Context) error {
 		}
 	}
 	if a.noted.bad != "" {
-		a.odd.Skip(store.Entry{Key: a.Keys.LeaderState()}, a.noted.bad)
+		a.unreadable.Skip(store.Entry{Key: a.Keys.LeaderState()}, a.noted.bad)
 	}
 	if !a.noted.inherited {
 		a.noted.inherited = true
@@ -185,7 +185,7 @@ func (a *Assigner) readRaised(ctx context.Context) error {
 	}
 	for i, id := range raised {
 		before := a.known[id]
-		a.known.load(a.Keys, id, read[i], a.odd.Skip)
+		a.known.load(a.Keys, id, read[i], a.unreadable.Skip)
 		a.events.gaveUp(id, before, a.known[id])
 		if ack, here := acks.Get(id); here {
 			a.readAt[id] = ack.ModifyIndex
@@ -219,7 +219,7 @@ func (a *Assigner) readFailing(ctx context.Context, members []string) error {
 	for i, id := range members {
 		w, _, bad := a.Keys.ReadWorkSummary(read[i])
 		if bad != nil && read[i].CreateIndex != 0 {
-			a.odd.Skip(read[i], bad.Error())
+			a.unreadable.Skip(read[i], bad.Error())
 			w = protocol.MemberWork{}
 		}
 		a.failures.say(id, w.WorkSummary)

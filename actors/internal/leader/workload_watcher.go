@@ -9,12 +9,12 @@ import (
 
 func NewWorkloadWatcher(b *actor.Base, term uint64,
 	out *messages.State[messages.Workload]) *actor.Watcher {
-	odd := protocol.StrangeKeys{Log: b.Log}
+	unreadable := protocol.UnreadableKeys{Log: b.Log}
 	return actor.NewPrefixWatcher(b, "workload", b.Keys.Workload(), func(v store.View) {
 		last := out.Get()
 		next := messages.Workload{Term: term, Index: v.Index,
 			Items: messages.TableFrom(func(yield func(string, messages.WorkItem) bool) {
-				for e, w := range protocol.Read(v.Entries, b.Keys.ReadWorkItem, odd.Skip) {
+				for e, w := range protocol.Read(v.Entries, b.Keys.ReadWorkItem, unreadable.Skip) {
 					if !yield(w.ID, messages.WorkItem{Weight: w.Weight,
 						CreateIndex: e.CreateIndex, ModifyIndex: e.ModifyIndex}) {
 						return

@@ -223,7 +223,7 @@ func ofUnit(r *store.RefusedError, u store.Unit) bool {
 func (a *Assigner) refuse(o *order, err error, sent int, forGood bool) {
 	key := o.about(a.Keys)
 	if a.refusals.refused(o, key, err, sent, forGood) {
-		a.odd.Skip(store.Entry{Key: key}, err.Error())
+		a.unreadable.Skip(store.Entry{Key: key}, err.Error())
 	}
 }
 
@@ -239,7 +239,7 @@ func (a *Assigner) readOutdated(ctx context.Context, ids []string) error {
 		return errStale
 	}
 	for i, id := range ids {
-		a.known.load(a.Keys, id, read[i], a.odd.Skip)
+		a.known.load(a.Keys, id, read[i], a.unreadable.Skip)
 	}
 	return nil
 }

@@ -11,12 +11,12 @@ import (
 // not the member is registered; the workers tell by the index whether a view
 // counts under their registration.
 func NewAssignmentWatcher(b *actor.Base, out *messages.State[messages.Assignments]) *actor.Watcher {
-	odd := protocol.StrangeKeys{Log: b.Log}
+	unreadable := protocol.UnreadableKeys{Log: b.Log}
 	return actor.NewPrefixWatcher(b, "my assignments", b.Keys.AssignmentsOf(b.ID),
 		func(v store.View) {
 			own, releasing := 0, 0
 			items := messages.TableFrom(func(yield func(string, messages.Assignment) bool) {
-				for e, key := range protocol.Read(v.Entries, b.Keys.ReadAssignment, odd.Skip) {
+				for e, key := range protocol.Read(v.Entries, b.Keys.ReadAssignment, unreadable.Skip) {
 					a := actor.AssignmentOf(e, key)
 					if a.Releasing {
 						releasing++

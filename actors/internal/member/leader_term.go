@@ -33,7 +33,7 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 	}
 	lease, until := a.before(term)
 	by := a.Process
-	by.Lock = a.Lock() // else whoever looks at it cannot tell what is left of this process
+	by.Lock = a.Lock() // else a reader cannot tell what is left of this process
 	next := protocol.Term{Leader: a.ID, Session: s.ID, By: by, After: term.ModifyIndex,
 		TTL: max(a.Lease, lease), Clear: lease == 0}
 	waits := func() time.Time {
@@ -87,7 +87,7 @@ func (a *LeaderTracker) before(term store.Entry) (lease time.Duration, until tim
 	mine := err == nil && t.By.Instance == a.Process.Instance && t.By.Instance != ""
 	switch {
 	case err != nil:
-		a.Log.Warn("strange-key-overwritten", "key", term.Key, "err", err)
+		a.Log.Warn("unreadable-key-overwritten", "key", term.Key, "err", err)
 		return a.TTL, time.Time{}
 	case t.Clear && (t.Resigned || mine || a.Liveness(t.By) == protocol.Dead):
 		return 0, time.Time{}

@@ -51,14 +51,14 @@ func NewLeaderTracker(b *actor.Base, out *messages.State[messages.Leadership], f
 
 // NewLeaderWatcher follows the leader key.
 func NewLeaderWatcher(b *actor.Base, out *messages.State[LeaderKey]) *actor.Watcher {
-	odd := protocol.StrangeKeys{Log: b.Log}
+	unreadable := protocol.UnreadableKeys{Log: b.Log}
 	return actor.NewKeyWatcher(b, "leader key", b.Keys.Leader(), func(v store.View) {
 		next := LeaderKey{Known: true, Index: v.Index, View: out.Get().View + 1}
 		if len(v.Entries) > 0 {
 			var err error
 			next.Found, next.Entry = true, v.Entries[0]
 			if next.Leader, _, err = b.Keys.ReadLeader(next.Entry); err != nil {
-				odd.Skip(next.Entry, err.Error())
+				unreadable.Skip(next.Entry, err.Error())
 			}
 		}
 		out.Set(next)

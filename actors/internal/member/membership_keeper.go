@@ -349,7 +349,7 @@ func (a *MembershipKeeper) write(ctx context.Context, session string, m messages
 }
 
 // markLeaving writes the mark also where it is set already: an earlier try may have failed. The
-// record of a session that is over has none: whoever has it by now is not to be marked.
+// record of a session that is over has none: its holder by now is not to be marked.
 func (a *MembershipKeeper) markLeaving(ctx context.Context, _ LeaveOrder) (struct{}, error) {
 	m := a.out.Get()
 	if !m.In(a.session.Get().ID) {
@@ -368,7 +368,7 @@ func (a *MembershipKeeper) markLeaving(ctx context.Context, _ LeaveOrder) (struc
 // something, and nothing of that was begun.
 //
 // While a predecessor may still be inside its lease the inherited keys stay, and the ack says how
-// much of that is left: whoever comes next, or takes the items over, waits for no more. So they do
+// much of that is left: a successor, or who takes the items over, waits for no more. So they do
 // while work is still running: then the leader's grace covers them.
 func (a *MembershipKeeper) goodbye(ctx context.Context) {
 	m, s := a.out.Get(), a.session.Get()

@@ -21,7 +21,7 @@ func (a *MembershipKeeper) lastAck(ctx context.Context) (lastAck, error) {
 	}
 	ack, _, err := a.Keys.ReadAck(e)
 	if err != nil {
-		a.Log.Warn("strange-key-overwritten", "key", e.Key, "err", err)
+		a.Log.Warn("unreadable-key-overwritten", "key", e.Key, "err", err)
 	}
 	return lastAck{found: true, index: e.ModifyIndex, ack: ack.Ack, bad: ack.Unreadable}, nil
 }
@@ -62,7 +62,7 @@ func (a *MembershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec
 	case rec.Session != "":
 		r, _, err := a.Keys.ReadMember(rec)
 		if err != nil {
-			a.Log.Warn("strange-key-waited-for", "key", rec.Key, "err", err)
+			a.Log.Warn("unreadable-key-waited-for", "key", rec.Key, "err", err)
 		}
 		h = holder{session: rec.Session, address: r.Address, process: r.Process}
 		if old.ack.Session == rec.Session {

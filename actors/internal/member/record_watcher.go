@@ -7,7 +7,7 @@ import (
 )
 
 // OwnRecord is what the watch of members/<me> says: the member learns from it
-// that a stranger deleted or overwrote its record, or that its predecessor's is gone.
+// that another program deleted or overwrote its record, or that its predecessor's is gone.
 type OwnRecord struct {
 	Known bool
 	Found bool

@@ -23,7 +23,7 @@ type summaryInput struct {
 }
 
 // summarise says what the work of the assigned items does, and when time alone changes that. It
-// brings in.since up to date. Sequence and time of the summary are for whoever writes it.
+// brings in.since up to date. Sequence and time of the summary are for its writer.
 func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 	s = protocol.WorkSummary{Session: in.member.Session, Counts: map[string]int{}}
 	waits := in.now.Before(in.member.ClearAt)

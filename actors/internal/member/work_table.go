@@ -102,12 +102,12 @@ func (s snapshot) inherited(a messages.Assignment) bool { return a.CreateIndex <
 
 // decision is the output of decide, which the actor carries out.
 type decision struct {
-	stop    []string
-	start   []string
-	release []string // in the view, not worked on any more
-	changed []string // running, and changed in the workload since they were read
-	odd     uint64   // the index of an unreadable key that the leader has not been told of
-	next    time.Time
+	stop       []string
+	start      []string
+	release    []string // in the view, not worked on any more
+	changed    []string // running, and changed in the workload since they were read
+	unreadable uint64   // the index of an unreadable key that the leader has not been told of
+	next       time.Time
 }
 
 // givenUp tells whether an item's work is stopped to be released: this member goes, or the leader
@@ -244,7 +244,7 @@ func (t *workTable) open(d *decision, s snapshot) {
 		}
 		d.next = actor.Earliest(d.next, until)
 		if (a.Unreadable || do == reportKey) && a.ModifyIndex > t.told {
-			d.odd = max(d.odd, a.ModifyIndex)
+			d.unreadable = max(d.unreadable, a.ModifyIndex)
 		}
 		switch do {
 		case releaseKey:

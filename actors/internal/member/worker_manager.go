@@ -129,9 +129,9 @@ func (a *WorkerManager) withinLease(ctx context.Context, s snapshot) (context.Co
 func (a *WorkerManager) consult(ctx context.Context, group *supervisor.Group, s snapshot,
 	d decision) (again time.Time, err error) {
 	a.more = len(d.release) > a.batch.of(releaseBatch) || len(d.start) > a.batch.of(readBatch)
-	asked := d.odd != 0 || a.table.vanished && s.registered()
+	asked := d.unreadable != 0 || a.table.vanished && s.registered()
 	if asked {
-		err = a.complain(ctx, s, d.odd)
+		err = a.complain(ctx, s, d.unreadable)
 	}
 	for _, step := range []struct {
 		ids  []string

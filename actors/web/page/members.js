@@ -40,9 +40,9 @@ function showWrong(status) {
     lines.push([p.kind === "waiting" ? "wait" : p.kind === "brake" ? "order" : "", sentence(text),
       p.until, p.items || []]);
   }
-  if (status.strange) {
+  if (status.unreadable) {
     lines.push(["", "Keys that this version cannot read are skipped: " +
-      status.strange.join(", ")]);
+      status.unreadable.join(", ")]);
   }
   const drained = [...status.drained || []].sort(naturally);
   if (drained.length) {

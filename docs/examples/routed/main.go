@@ -4,7 +4,7 @@
 //	go run ./docs/examples/routed -id n1 -front 127.0.0.1:8000 -service 127.0.0.1:8001
 //	go run ./docs/examples/routed -id n2 -front 127.0.0.1:8010 -service 127.0.0.1:8011
 //	coordd work add home about --service routed
-//	curl -X POST http://127.0.0.1:8000/home      # home 1 at n2: whoever owns it counts
+//	curl -X POST http://127.0.0.1:8000/home      # home 1 at n2: its owner counts
 //	curl http://127.0.0.1:8010/home
 package main
 

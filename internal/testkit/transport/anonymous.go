@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Anonymous answers as a Consul does to whoever has no token, by rules that allow no keys while
+// Anonymous answers as a Consul does to a client without a token, by rules that allow no keys while
 // denied returns true: a list lacks what may not be read, and does not say so, nor does a
 // transaction that reads. All else about keys is denied. A request is answered by the rights that
 // there are when it begins.

@@ -19,7 +19,7 @@ type Breakage struct {
 
 const (
 	uncoveredSeeds = 1500 // are played before a breakage counts as unnoticed
-	// and for one that other rules cover: whoever finds one knows more than is known here
+	// and for one that other rules cover: a finder knows more than is known here
 	coveredSeeds = 5
 )
 

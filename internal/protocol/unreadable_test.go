@@ -17,7 +17,7 @@ func TestAStrangeKeyIsLoggedOnceHoweverManyThereAre(t *testing.T) {
 		{most + 500, most + 1}} {
 		t.Run(fmt.Sprint(c.keys), func(t *testing.T) {
 			var log bytes.Buffer
-			odd := protocol.StrangeKeys{Log: slog.New(slog.NewTextHandler(&log, nil))}
+			odd := protocol.UnreadableKeys{Log: slog.New(slog.NewTextHandler(&log, nil))}
 			for range 3 {
 				for i := range c.keys {
 					odd.Skip(store.Entry{Key: fmt.Sprintf("service/demo/workload/%d/x", i)}, "no id")
