@@ -56,14 +56,14 @@ man: ## the man pages into bin/man
 	mkdir -p bin/man
 	go test -count=1 -run TestEachCommandHasAManPage ./cmd/coordd -man '$(CURDIR)/bin/man'
 
-test: consul ## all tests that need Go and the Consul that this builds: about 6 minutes on two idle cores (PKG, RUN, TIMEOUT)
+test: consul ## all tests that need Go and the Consul that this builds: at most 4 minutes on two idle cores (PKG, RUN, TIMEOUT)
 	go test -p 4 -count=1 -vet=off -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)') $(PKG)
 
 # Jobs, three at a time: of the longest ones two compute on one processor each, and others wait for
 # real servers. Before them: limits in the official client's tests are of seconds.
 # Not with &: what a shell runs in the background ignores SIGINT, and so would all that the tests start.
 long: ## what make test leaves out: check, the race detector, ZooKeeper, a browser, Prometheus, PostgreSQL; mutations, storms, stories, elections
-	@echo "make long takes about 15 minutes on two idle cores. It needs a C compiler, Java with ZooKeeper's"
+	@echo "make long takes at most 15 minutes on two idle cores. It needs a C compiler, Java with ZooKeeper's"
 	@echo "jars, PostgreSQL, a Prometheus, a Chromium and axe-core: what is missing is installed, or named."
 	$(SELF) tools consul official
 	printf '%s\n' lane-actors mutations lane-virtual lane-programs stories storms lane-others check elections | \

@@ -84,8 +84,7 @@ func (c Config) settings() actor.Settings {
 	set := actor.Settings{
 		Service: c.Service, ID: c.ID, Lead: c.Lead,
 		Address: c.Address, Zone: c.Zone, Version: c.Version, WorkVersion: c.WorkVersion,
-		PublishItems: c.PublishItems,
-		TTL:          c.TTL, Lease: c.Lease, Renew: c.Renew, LockDelay: c.LockDelay,
+		TTL: c.TTL, Lease: c.Lease, Renew: c.Renew, LockDelay: c.LockDelay,
 		LeaseMargin: c.LeaseMargin, CheckTTL: max(0, c.CheckTTL),
 		Grace: c.Grace, LeaderSoak: c.LeaderSoak, Merge: c.Merge,
 		WorkerSoak: c.WorkerSoak, StopTimeout: c.StopTimeout, KeepItems: c.KeepItems,

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -189,19 +188,6 @@ func TestAnInstanceHasTheLeadersTagNotBeforeItsDutyMayRun(t *testing.T) {
 	})
 }
 
-// writes counts the log entries of the catalog.
-func writes(consul *devconsul.Server) *atomic.Int64 {
-	var n atomic.Int64
-	consul.OnCommit(func(commit devconsul.Commit) {
-		for _, op := range commit.Ops {
-			if op.Verb == "register" {
-				n.Add(1)
-			}
-		}
-	})
-	return &n
-}
-
 // Nothing depends on an agent that takes no change of the labels, and when it does again, or when a
 // late copy of an old registration has come, the labels are made true.
 func TestLabelsThatTheAgentDoesNotTakeCostNothing(t *testing.T) {
@@ -279,38 +265,4 @@ func TestWhateverAMembersSettingsSayItHasAnInstance(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Published items are bounded, in bytes and in how often they change.
-func TestPublishedItemsAreBounded(t *testing.T) {
-	run(t, func(c *cluster) {
-		m := c.start("n1", func(cfg *actors.Config) { cfg.PublishItems = true })
-		c.await("a session", 15*time.Second, func() bool { return m.c.Session().Get().ID != "" })
-		c.addWork("a b", "b")
-		c.await("two items", 35*time.Second, func() bool {
-			meta := c.instanceOf("n1").Meta
-			return meta["item-count"] == "2" && meta["items-1"] == "a%20b b"
-		})
-		n := writes(c.consul)
-		for i := range 300 {
-			c.addWork(fmt.Sprintf("item-%03d-%s", i, strings.Repeat("x", 20)))
-			time.Sleep(200 * time.Millisecond)
-		}
-		if got := n.Load(); got > 3*2 {
-			t.Errorf("%d writes of the catalog in a minute", got)
-		}
-		c.await("all of them run", 30*time.Second, c.balanced(302))
-		time.Sleep(30 * time.Second)
-		meta, size := c.instanceOf("n1").Meta, 0
-		for _, value := range meta {
-			if len(value) > 512 {
-				t.Errorf("a value of %d bytes", len(value))
-			}
-			size += len(value)
-		}
-		if meta["item-count"] != "302" || size < 3500 || size > 4200 || len(meta) != 10 {
-			t.Errorf("%d bytes in %d pairs, %s items", size, len(meta), meta["item-count"])
-		}
-		c.oneSession()
-	})
 }

@@ -237,9 +237,6 @@ type Host struct {
 	// Lock is Process.Lock, asked whenever this member writes down who it is. Default: NoLock, for
 	// work that ends with this process.
 	Lock func() string
-	// PublishItems adds the items that this member runs to the metadata of its instance in Consul's
-	// catalog: their count, and as many ids as fit into 4 KB, as they were up to 30 s ago.
-	PublishItems bool
 }
 
 // The backends of the config store.

@@ -29,7 +29,7 @@
 //     error. For any other write there is a log line, [Queue].Conflicts, and a line with the value
 //     in the file "conflicts" in the log's directory. A key that was missing and is missing again
 //     counts as unchanged. A write that waited behind an earlier write of this store to the same key
-//     is based on what that write makes.
+//     is based on what that write makes, if it is applied.
 //  7. With Config.LogDir a write is on the disk before it is sent, and survives a crash and an
 //     outage of Consul. It is replayed in order, once, under rule 6. Without, a crash loses what
 //     was not acknowledged. A write that the disk refused ([ErrLog]) is never applied, unless that
@@ -41,8 +41,7 @@
 //     ([ErrStopped]). A write holds up those behind it only while Consul does not answer, and while
 //     the log's disk does not take what became of it.
 //  10. Keys and values have the layout of the system before this one; nothing is added below
-//     config_data/ but the key root, by the first store that ever starts, and again when somebody
-//     has deleted it.
+//     config_data/ but the key root, by a store that starts and finds none.
 //
 // # What is not
 //

@@ -4,49 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
 )
-
-func TestARefusedWriteStaysRefusedWhenAnEarlierTryOfItArrivesLate(t *testing.T) {
-	dir := t.TempDir()
-	run(t, func(t *testing.T, r *rig) {
-		s := r.start(logged(dir)).ready()
-		s.put("k", "1")
-		// The first try arrives a minute late; before the second one somebody else writes the key.
-		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
-			defer r.stranger("config_data/k", "theirs")
-			return s.net.Late(time.Minute)(req)
-		})
-		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("2")); !errors.Is(err,
-			configstore.ErrConflict) {
-			t.Fatalf("it had to wait, and another came first: %v", err)
-		}
-		time.Sleep(2 * time.Minute)
-		r.expect("k", r.raw("config_data/k"), "theirs")
-		r.expect("writes of what was refused", r.times("k=2"), 0)
-		s.put("k", "3")
-		r.expect("k", s.get("k"), "3")
-
-		// The same, and the answer to what outdates the late try is lost as well.
-		s.net.Next(1, func(req *http.Request) (*http.Response, error) {
-			defer r.stranger("config_data/k", "theirs")
-			return s.net.Late(time.Minute)(req)
-		})
-		s.net.Next(4, s.net.Lose)
-		if _, err := s.Put(r.ctx(time.Minute), "k", []byte("4")); !errors.Is(err,
-			configstore.ErrConflict) {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Minute)
-		r.expect("k", r.raw("config_data/k"), "theirs")
-		s.put("k", "5")
-		r.expect("k", s.get("k"), "5")
-	})
-}
 
 func TestADenialAfterATryOfUnknownOutcomeDoesNotSayThatNothingWasWritten(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {

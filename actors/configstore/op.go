@@ -15,9 +15,9 @@ type Op struct {
 	guard bool   // the key must be at index
 	index uint64 // 0: it must not exist
 	flags uint64 // of a set: kept as they are in Consul
-	base  uint64 // the key's index when the write was taken in
-	after uint64 // the number of an earlier write that it is based on instead; 0: none
-	lost  bool   // that earlier write was not applied, so there is nothing to be based on
+	// base is the key's index when the write was taken in, or as the last earlier write of this store
+	// has left it
+	base uint64
 }
 
 type verb uint8

@@ -12,7 +12,6 @@ import (
 
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/wal"
-	"github.com/coordd/coordd/messages"
 )
 
 // outbox takes writes in, logs them, hands them to the sender one after the other, marks what
@@ -51,9 +50,6 @@ type Queue struct {
 	// Ready: writes are taken in.
 	Ready bool
 }
-
-// batchSize is how many writes are logged by one fsync.
-const batchSize = 64
 
 // openOutbox opens and replays the log.
 func openOutbox(c Config, service string) (*outboxState, error) {
@@ -114,9 +110,10 @@ func (a *outbox) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case r := <-writesIn.Requests():
-			if err := a.accept(ctx, b, writesIn.Requests(), r); err != nil {
+			if err := a.fault.Inject(ctx); err != nil {
 				return err
 			}
+			r.Handle(func(_ context.Context, s submission) (bool, error) { return a.accept(b, s) })
 		case r := <-next:
 			r.Handle(func(context.Context, struct{}) (job, error) {
 				j := b.queue.head(b.last)
@@ -139,77 +136,41 @@ func (a *outbox) run(ctx context.Context) error {
 // errNoWrites: the callers of all writes in the queue have gone away.
 var errNoWrites = errors.New("nothing waits to be written")
 
-// accept takes a write in, and others that wait as well: one fsync is good for all of them.
-func (a *outbox) accept(ctx context.Context, b *outboxState, more <-chan *request,
-	r *request) error {
-	batch := []*request{r}
-	for waits := true; waits && len(batch) < batchSize; {
-		select {
-		case r := <-more:
-			batch = append(batch, r)
-		default:
-			waits = false
-		}
-	}
-	defer func() { // an actor that fails here has promised nothing
-		for _, r := range batch {
-			r.Reply(false, fmt.Errorf("%w: the write was not taken in", messages.ErrAbandoned))
-		}
-	}()
-	if err := a.fault.Inject(ctx); err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(b.queue.jobs, func(j *job) bool { return j.state == inFlight }) {
+// accept takes a write in, and returns whether it is in the log.
+func (a *outbox) accept(b *outboxState, s submission) (logged bool, err error) {
+	if len(b.queue.jobs) == 0 || b.queue.jobs[0].state != inFlight {
 		b.last = a.known.Get()
 	}
-	cache, now := a.data.Get(), time.Now()
-	late := !a.connected() && !a.confirmedAt.Get().IsZero() // zero: the cache was read just now
-	jobs, taken, records := []*job{}, []*request{}, [][]byte{}
-	for _, r := range batch {
-		j := &job{name: store.NewName(), ops: slices.Clone(r.Value.ops), call: r.Value.call,
-			late: late}
-		if err := b.queue.join(cache, now, j); err != nil {
-			r.Reply(false, err)
-			continue
+	j := &job{name: store.NewName(), ops: slices.Clone(s.ops), call: s.call,
+		late: !a.connected() && !a.confirmedAt.Get().IsZero()} // zero: the cache was read just now
+	if err := b.queue.join(a.data.Get(), time.Now(), j); err != nil || b.wal == nil {
+		return false, err
+	}
+	line := j.record()
+	line.Last = b.last
+	if err := a.append(b, line.encode()); err != nil {
+		b.queue.remove(j)
+		what := "the write was not taken in"
+		if errors.Is(err, ErrUncertain) {
+			what = "if it does, the write is sent when the log is opened again"
 		}
-		line := j.record()
-		line.Last = b.last
-		jobs, taken = append(jobs, j), append(taken, r)
-		records = append(records, line.encode())
+		return false, fmt.Errorf("%w: %w: %s", ErrLog, err, what)
 	}
-	if b.wal != nil && len(jobs) > 0 {
-		if err := a.append(b, records); err != nil {
-			for _, j := range slices.Backward(jobs) {
-				b.queue.drop(j)
-			}
-			what := "the write was not taken in"
-			if errors.Is(err, ErrUncertain) {
-				what = "if it does, the write is sent when the log is opened again"
-			}
-			for _, r := range taken {
-				r.Reply(false, fmt.Errorf("%w: %w: %s", ErrLog, err, what))
-			}
-			return nil
-		}
-	}
-	for i, j := range jobs {
-		j.logged = b.wal != nil
-		taken[i].Reply(j.logged, nil)
-	}
-	return nil
+	j.logged = true
+	return true, nil
 }
 
-// append logs writes. It rewrites the log first when the log is full of finished writes, or when a
+// append logs a write. It rewrites the log first when the log is full of finished writes, or when a
 // failure has left it unknown what the disk holds.
-func (a *outbox) append(b *outboxState, records [][]byte) error {
-	err := b.wal.Append(records...)
+func (a *outbox) append(b *outboxState, record []byte) error {
+	err := b.wal.Append(record)
 	if !errors.Is(err, wal.ErrFull) && !errors.Is(err, wal.ErrBroken) {
 		return err
 	}
 	if anew := b.wal.Rewrite(b.compact()...); anew != nil {
 		return fmt.Errorf("%w; and it cannot be made anew: %v", err, anew)
 	}
-	return b.wal.Append(records...)
+	return b.wal.Append(record)
 }
 
 // errNotLogged says that the disk did not accept that a write was refused. The sender tells the
@@ -242,11 +203,7 @@ func (a *outbox) finish(b *outboxState, v verdict) error {
 			len(j.ops), "taken", j.taken, "err", j.refused, "kept_in", b.conflicts,
 			"do", "compare it with what Consul has, and write it again if it is still wanted")
 	}
-	if v.outcome == notSent {
-		b.queue.drop(j)
-	} else {
-		b.queue.finish(j, v.keys, v.at)
-	}
+	b.queue.finish(j, v.keys, v.at)
 	if j.logged {
 		// The mark is on the disk before the next write is sent, with that write or by itself. So of
 		// the writes in a log only the first can have been sent.

@@ -12,8 +12,8 @@ import (
 type outcome uint8
 
 const (
-	notSent  outcome = iota // and nobody waits for it, where it is the last word
-	inFlight                // it was sent, and may have been applied
+	notSent  outcome = iota
+	inFlight         // it was sent, and may have been applied
 	applied
 	refused // it was not applied, and never will be
 	unknown // nobody can tell whether it was applied

@@ -42,16 +42,11 @@ func (a *pulse) run(ctx context.Context) error {
 }
 
 // matches tells whether the cache shows what Consul has, or soon does. An index that went back
-// means that Consul was restored. The watch would then wait for an index that may never come.
+// means that Consul was restored, unless the cache is ahead of the pulse: both are read anew. The
+// watch would wait for an index that may never come.
 func (a *pulse) matches(ctx context.Context, index uint64) bool {
 	if a.data.Get().index > index {
-		// The cache may be ahead of the pulse, or a proxy has spoiled the index that came back. The
-		// second index says what the cache has to show.
-		_, again, err := a.store.ListKeys(ctx, a.keys.ConfigData(), "/")
-		if err != nil || a.data.Get().index > again {
-			return false
-		}
-		index = again
+		return false
 	}
 	own, cancel := context.WithTimeout(ctx, behind)
 	defer cancel()

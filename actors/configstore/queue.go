@@ -31,8 +31,8 @@ func newQueue(maxJobs, maxBytes int) *queue {
 		made: map[string]made{}}
 }
 
-// join adds a write. The write is based on an earlier write of the queue to the same key, or else
-// on what the cache shows.
+// join adds a write. The write is based on what the cache shows, or on what an earlier write of this
+// store has made of the key, also when that is applied later: see finish.
 func (q *queue) join(s Snapshot, now time.Time, j *job) error {
 	for _, o := range j.ops {
 		j.size += o.cost()
@@ -41,7 +41,7 @@ func (q *queue) join(s Snapshot, now time.Time, j *job) error {
 	if full() {
 		for _, old := range slices.Clone(q.jobs) {
 			if old.state == notSent && old.abandoned() {
-				q.drop(old)
+				q.remove(old)
 			}
 		}
 	}
@@ -59,13 +59,6 @@ func (q *queue) join(s Snapshot, now time.Time, j *job) error {
 			o.base = own.key
 		} else if ok {
 			delete(q.made, o.key)
-		}
-		for _, earlier := range q.jobs {
-			if slices.ContainsFunc(earlier.ops, func(own Op) bool {
-				return own.key == o.key && own.verb != verbExpect
-			}) {
-				o.after = earlier.number
-			}
 		}
 	}
 	q.push(j)
@@ -85,7 +78,7 @@ func (q *queue) head(last string) *job {
 	for len(q.jobs) > 0 {
 		j := q.jobs[0]
 		if j.state == notSent && j.abandoned() {
-			q.drop(j)
+			q.remove(j)
 			continue
 		}
 		if j.state == notSent {
@@ -121,33 +114,13 @@ func (q *queue) finish(j *job, keys map[string]uint64, at uint64) {
 		if at != 0 {
 			q.made[key] = made{index, at}
 		}
-	}
-	q.based(j, func(o *Op, _ Op) {
-		index, ok := keys[o.key]
-		if index != 0 { // others may have written before the later write was taken in
-			index = max(index, o.base)
-		}
-		o.base, o.lost, o.after = index, !ok, 0
-	})
-}
-
-// drop removes a write that never was and never will be applied, and of which nobody hears. A write
-// that is based on it is then based on what the dropped one was based on.
-func (q *queue) drop(j *job) {
-	q.remove(j)
-	q.based(j, func(o *Op, own Op) {
-		o.base, o.after, o.lost = own.base, own.after, own.lost
-	})
-}
-
-// based calls f for each operation that is based on one of j.
-func (q *queue) based(j *job, f func(o *Op, own Op)) {
-	for _, later := range q.jobs {
-		for i := range later.ops {
-			o := &later.ops[i]
-			at := slices.IndexFunc(j.ops, func(own Op) bool { return own.key == o.key })
-			if o.after == j.number && at >= 0 {
-				f(o, j.ops[at])
+		for _, later := range q.jobs {
+			for i := range later.ops {
+				if o := &later.ops[i]; o.key != key {
+					continue
+				} else if o.base < index || index == 0 { // others may have written since
+					o.base = index
+				}
 			}
 		}
 	}

@@ -38,18 +38,6 @@ func TestALostReplyIsFoundOutAndTheWriteIsDoneOnce(t *testing.T) {
 	})
 }
 
-func TestARequestThatArrivesLateIsRefused(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		s := r.start().ready()
-		s.net.Next(1, s.net.Late(time.Minute))
-		s.put("k", "first") // the second try is the one that counts
-		must(t, s.Delete(t.Context(), "k"))
-		time.Sleep(2 * time.Minute)
-		r.expect("written", r.times("k=first"), 1)
-		r.expect("k, created by a late request after it was deleted", r.raw("config_data/k"), "-")
-	})
-}
-
 func TestWritesAreAppliedInTheOrderInWhichTheyCame(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()

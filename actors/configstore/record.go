@@ -50,8 +50,6 @@ type opRecord struct {
 	Flags uint64  `json:"flags,omitempty"`
 	Index *uint64 `json:"index,omitempty"` // that the caller asked for
 	Base  uint64  `json:"base,omitempty"`  // that the key had
-	After uint64  `json:"after,omitempty"` // the number of the write that it is based on instead
-	Lost  bool    `json:"lost,omitempty"`  // that write was not applied
 }
 
 var verbNames = [...]string{verbSet: "set", verbRemove: "remove", verbExpect: "expect"}
@@ -68,7 +66,7 @@ func (j *job) record() record {
 	r := record{Seq: j.number, Name: j.name, At: &j.taken}
 	for _, o := range j.ops {
 		w := opRecord{Verb: verbNames[o.verb], Key: o.key, Value: o.value, Flags: o.flags,
-			Base: o.base, After: o.after, Lost: o.lost}
+			Base: o.base}
 		if o.guard {
 			w.Index = &o.index
 		}
@@ -88,9 +86,7 @@ func (r record) job() (*job, error) {
 			return nil, fmt.Errorf("%w: write %d in it has an operation %q that this version does "+
 				"not know: use the version that wrote it", ErrInvalid, r.Seq, w.Verb)
 		}
-		o := Op{key: w.Key, value: w.Value, verb: verb(at), flags: w.Flags, base: w.Base,
-			after: w.After, lost: w.Lost}
-
+		o := Op{key: w.Key, value: w.Value, verb: verb(at), flags: w.Flags, base: w.Base}
 		if w.Index != nil {
 			o.guard, o.index = true, *w.Index
 		}

@@ -218,13 +218,6 @@ func (r *rig) strangerDeletes(key string) {
 	}
 }
 
-func (r *rig) strangerDeletesAll(prefix string) {
-	r.t.Helper()
-	if _, err := r.consul.Client().KV().DeleteTree("service/demo/"+prefix, nil); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
 func (r *rig) raw(key string) string {
 	r.t.Helper()
 	p, _, err := r.consul.Client().KV().Get("service/demo/"+key, nil)

@@ -16,13 +16,11 @@ import (
 type sender struct {
 	*shared
 	seq      store.Sequence // as this process saw or moved it last
-	sealed   store.Sequence // as it was after the last request of an earlier process or incarnation
 	failedAt time.Time      // when a try last got no answer from Consul
 }
 
 func (a *sender) run(ctx context.Context) error {
 	a.seq = store.Sequence{Key: a.keys.SequenceOf("config", a.opened.Load().first.ID)}
-	a.sealed = store.Sequence{}
 	// A denied read is not the last word: the first write is denied as well, and says so.
 	_ = store.RetryUnlessDenied(ctx, a.store, "config sequence", func(ctx context.Context) error {
 		q, err := store.ReadSequence(ctx, a.store, a.seq.Key)
@@ -79,9 +77,6 @@ func (a *sender) report(ctx context.Context, v verdict) {
 // settle tries until it is known what became of a write. The verdict is inFlight if the store stops
 // before.
 func (a *sender) settle(ctx context.Context, j *job) verdict {
-	if j.state == inFlight && !a.recover(ctx, j) {
-		return verdict{outcome: inFlight}
-	}
 	for ladder := store.NewLadder(); ; {
 		v, err := a.try(ctx, j)
 		if v != nil {
@@ -95,51 +90,10 @@ func (a *sender) settle(ctx context.Context, j *job) verdict {
 			a.failedAt = time.Now()
 			a.store.Failed("config write", err, wait)
 		}
-		if !a.pause(ctx, j, wait) {
+		if !store.Pause(ctx, wait) {
 			return verdict{outcome: inFlight}
 		}
 	}
-}
-
-// pause waits before the next try. A caller who goes away ends the wait if nobody counts on the log
-// then. It returns false if the store stops.
-func (a *sender) pause(ctx context.Context, j *job, d time.Duration) bool {
-	both, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if j.awaited() && !j.logged {
-		defer context.AfterFunc(j.call.ctx, cancel)()
-	}
-	store.Pause(both, d)
-	return ctx.Err() == nil
-}
-
-// recover finds out about a write that an earlier process, or an incarnation of this actor that
-// failed, may have sent. The sequence key is moved once: what they have under way is void then, and
-// the names tell what was applied. It returns false if the store stops.
-func (a *sender) recover(ctx context.Context, j *job) bool {
-	if a.sealed.Key == "" && store.Retry(ctx, a.store, "config sequence", a.seal) != nil {
-		return false
-	}
-	if applied, known := a.sealed.Outcome(j.since, j.name); known && !applied {
-		j.state, j.late = notSent, true
-	}
-	return true
-}
-
-// seal moves the sequence key, so that Consul applies nothing of what was sent before.
-func (a *sender) seal(ctx context.Context) error {
-	q, err := store.ReadSequence(ctx, a.store, a.seq.Key)
-	if err != nil {
-		return err
-	}
-	if err := a.move(ctx, q); err != nil {
-		if errors.Is(err, store.ErrRefused) {
-			return fmt.Errorf("%w: others move the sequence key", ErrUnreachable)
-		}
-		return err
-	}
-	a.sealed = a.seq
-	return nil
 }
 
 // move moves the sequence key and nothing else.
@@ -164,13 +118,6 @@ func (a *sender) try(ctx context.Context, j *job) (*verdict, error) {
 	if j.abandoned() {
 		return a.refuse(ctx, j, context.Cause(j.call.ctx))
 	}
-	replaces := a.mayReplace(j)
-	for _, o := range j.ops {
-		if o.lost && !o.guard && !replaces {
-			return a.refuse(ctx, j, &ConflictError{Key: o.key,
-				Why: "it was to replace an earlier write of this store, which was not applied"})
-		}
-	}
 	if j.state == notSent {
 		j.since = a.seq
 	}
@@ -193,7 +140,7 @@ func (a *sender) try(ctx context.Context, j *job) (*verdict, error) {
 	if v != nil || failed != nil {
 		return v, failed
 	}
-	if i := at[condition.Op]; j.ops[i].guard || !replaces {
+	if i := at[condition.Op]; j.ops[i].guard || !a.mayReplace(j) {
 		return a.refuse(ctx, j, conflict(j, i, entries))
 	}
 	// Others have written since the cache was looked at. This write replaces whatever there is.
@@ -204,7 +151,8 @@ func (a *sender) try(ctx context.Context, j *job) (*verdict, error) {
 }
 
 // mayReplace tells whether a write without a condition may replace what others have written since
-// it was taken in: somebody waits for it, and it did not have to wait for Consul.
+// it was taken in: somebody waits for it, and it did not have to wait for Consul. It is asked after
+// the look at what others have written: a caller who has left by then would not hear of that.
 func (a *sender) mayReplace(j *job) bool {
 	return !j.late && j.awaited() && a.failedAt.Before(j.taken)
 }
@@ -254,11 +202,7 @@ func (a *sender) refuse(ctx context.Context, j *job, why error) (*verdict, error
 			return nil, err // it may have been applied meanwhile
 		}
 	}
-	v := &verdict{outcome: refused, err: why}
-	if j.abandoned() {
-		v.outcome = notSent
-	}
-	return v, nil
+	return &verdict{outcome: refused, err: why}, nil
 }
 
 func conflict(j *job, i int, entries []store.Entry) error {

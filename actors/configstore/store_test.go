@@ -407,27 +407,6 @@ func TestConsulNeedNotBeThereAtTheStart(t *testing.T) {
 	})
 }
 
-func TestTenThousandKeysLoadInOnePass(t *testing.T) {
-	run(t, func(t *testing.T, r *rig) {
-		const n = 10_000
-		for i := range n {
-			r.stranger(fmt.Sprintf("config_data/k%05d", i), fmt.Sprint("value ", i))
-		}
-		s := r.prepare()
-		reads := &transport.Counter{To: s.net.To(), Match: isRead}
-		s.net.Via(reads)
-		s.run()
-		s.ready()
-		if loaded := s.Data().Get().Len(); loaded < n {
-			t.Errorf("loaded %d", loaded)
-		}
-		if n := reads.N(); n < 1 || n > 3 {
-			t.Errorf("it took %d requests for the values, the next poll and that of root included", n)
-		}
-		r.expect("one of them", s.get("k04711"), "value 4711")
-	})
-}
-
 // A second Run would write beside the first one, under the same name.
 func TestAStoreIsRunOnce(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {

@@ -45,8 +45,6 @@ type submission struct {
 	call *call
 }
 
-type request = messages.Request[submission, bool]
-
 // lifetime ends when the store stops. There is one for each run of the store; the first begins
 // before the run does.
 type lifetime struct {

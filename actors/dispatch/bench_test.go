@@ -1,14 +1,12 @@
 package dispatch_test
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,62 +86,5 @@ func BenchmarkDispatch(b *testing.B) {
 	b.ReportMetric(float64(dispatched.Microseconds())/float64(n), "µs/request")
 	b.ReportMetric(float64(dispatched)/float64(proxied), "dispatched/proxied")
 	b.ReportMetric(float64(proxied)/float64(straight), "proxied/straight")
-	b.ReportMetric(0, "ns/op")
-}
-
-// BenchmarkBesideASlowMember sends requests to a member while all places of another one are taken
-// by requests that it does not answer, and in interleaved rounds without it.
-func BenchmarkBesideASlowMember(b *testing.B) {
-	release := make(chan struct{})
-	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		<-release
-	}))
-	b.Cleanup(hanging.Close)
-	quick := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, "here")
-	}))
-	b.Cleanup(quick.Close)
-	table := newTable()
-	table.set("slow", routing.Location{Member: "n1", Address: hanging.Listener.Addr().String(),
-		Token: 1})
-	table.set("quick", routing.Location{Member: "n2", Address: quick.Listener.Addr().String(),
-		Token: 1})
-	alone, clientAlone := newBenched(b, table)
-	beside, clientBeside := newBenched(b, table)
-	ended := make(chan struct{})
-	const stuck = dispatch.DefaultPerMember
-	for range stuck {
-		go func() {
-			defer func() { ended <- struct{}{} }()
-			if resp, err := clientBeside.Get(beside.URL + "/slow/x"); err == nil {
-				resp.Body.Close()
-			}
-		}()
-	}
-	for refused := false; !refused; { // until all its places are taken
-		ctx := b.Context()
-		r, _ := http.NewRequestWithContext(ctx, "GET", beside.URL+"/slow/x", nil)
-		resp, err := (&http.Client{Transport: clientBeside.Transport,
-			Timeout: 100 * time.Millisecond}).Do(r)
-		if err == nil {
-			refused = resp.Header.Get(dispatch.HeaderReason) == dispatch.ReasonBusy
-			resp.Body.Close()
-		}
-	}
-	var without, with []time.Duration
-	for b.Loop() {
-		without = append(without, rounds(b, clientAlone, alone.URL+"/quick/x", 200)...)
-		with = append(with, rounds(b, clientBeside, beside.URL+"/quick/x", 200)...)
-	}
-	close(release)
-	for range stuck {
-		<-ended
-	}
-	at := func(all []time.Duration, share float64) float64 {
-		slices.Sort(all)
-		return float64(all[int(share*float64(len(all)-1))])
-	}
-	b.ReportMetric(at(with, 0.5)/at(without, 0.5), "median-with/without")
-	b.ReportMetric(at(with, 0.99)/at(without, 0.99), "p99-with/without")
 	b.ReportMetric(0, "ns/op")
 }

@@ -292,30 +292,6 @@ func TestASlowMemberDelaysNobodyElse(t *testing.T) {
 	w.idle("every place is free")
 }
 
-func TestThoseThatWaitForAMoveLeaveRoomForOthers(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) {
-		c.InFlight, c.PerMember, c.Wait = 8, 4, 2*testkit.Patience
-	})
-	w.table.set("moving", routing.ErrMoving)
-	w.owner("a", "n1", 1, func(http.ResponseWriter, *http.Request) {})
-	answers := make(chan answer)
-	for range 6 {
-		go func() { answers <- w.do("GET", "/moving/", "") }()
-	}
-	for range 4 { // two may wait
-		w.refused(<-answers, 503, dispatch.ReasonBusy)
-	}
-	if a := w.do("GET", "/a/", ""); a.StatusCode != 200 {
-		t.Errorf("%s while two wait", a.Status)
-	}
-	w.owner("moving", "n1", 2, func(http.ResponseWriter, *http.Request) {})
-	for range 2 {
-		if a := <-answers; a.StatusCode != 200 {
-			t.Errorf("after its wait: %s", a.Status)
-		}
-	}
-}
-
 func TestAClientThatGoesEndsItsRequestAtTheService(t *testing.T) {
 	w := newWorld(t)
 	began, over := make(chan struct{}), make(chan struct{})

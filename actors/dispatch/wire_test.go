@@ -76,21 +76,6 @@ func TestAnAnswerArrivesAsItIs(t *testing.T) {
 	}
 }
 
-func TestAClientOfTheOldKindIsAnswered(t *testing.T) {
-	w := newWorld(t)
-	w.owner("a", "n1", 42, func(rw http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(rw).Flush() // of no known length
-		fmt.Fprint(rw, r.Header.Get(dispatch.HeaderToken))
-	})
-	conn, in := w.dial()
-	fmt.Fprint(conn, "GET /a/ HTTP/1.0\r\nCoordd-Token: 99\r\n\r\n")
-	all, err := io.ReadAll(in)
-	if err != nil || !strings.HasPrefix(string(all), "HTTP/1.0 200") ||
-		!strings.HasSuffix(string(all), "\r\n\r\n42") {
-		t.Errorf("%q %v", all, err)
-	}
-}
-
 // A body that waits to be asked for is asked for by the owner. One who is not has nothing of it.
 func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Wait = testkit.Patience })
@@ -224,18 +209,6 @@ func TestAnAnswerWithTooManyHeadersIsNotPassedOn(t *testing.T) {
 		} else if a.StatusCode != http.StatusOK || len(a.Header.Get("X-Large")) != size {
 			t.Errorf("%d bytes: %s", size, a.Status)
 		}
-	}
-}
-
-func TestARefusalShowsNothingOfARecordThatATerminalObeys(t *testing.T) {
-	w := newWorld(t, func(c *dispatch.Config) { c.Wait = -1 })
-	w.table.set("a", routing.Location{Member: "m1", Token: 5,
-		Address: "a\x1bc\nm2 is the owner\u009b" + strings.Repeat("x", 100_000) + ":80"})
-	a := w.do("GET", "/a/", "")
-	w.refused(a, 502, dispatch.ReasonUnreachable)
-	if len(a.body) > 10_000 ||
-		strings.ContainsAny(strings.TrimSuffix(a.body, "\n"), "\x1b\n\u009b") {
-		t.Errorf("the answer of %d bytes begins with %.300q", len(a.body), a.body)
 	}
 }
 

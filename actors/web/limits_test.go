@@ -2,7 +2,6 @@ package web
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -123,44 +121,6 @@ func (p *configPage) in(key string) (string, bool) {
 		return "", false
 	}
 	return string(pair.Value), true
-}
-
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
-func TestReadersThatDoNotReadCostLittleMemory(t *testing.T) {
-	const values, size, readers = 20, 380 << 10, 16
-	var large []*api.KVPair
-	for i := range values {
-		large = append(large, &api.KVPair{Key: fmt.Sprintf("service/demo/config_data/big/%d", i),
-			Value: bytes.Repeat([]byte("x"), size)})
-	}
-	p := serveConfigPage(t, large...)
-	if status, _,
-		body := p.raw("GET /config/?prefix=big/&wait=25s HTTP/1.1\r\nHost: " +
-		"localhost\r\nConnection: close\r\n\r\n"); len(body) <= values*size {
-		t.Fatalf("the page does not show all: %d, %d bytes: %.200s", status, len(body), body)
-	}
-	before := heap()
-	for range readers {
-		c, in := p.dial()
-		if _, err := io.WriteString(c,
-			"GET /config/?prefix=big/ HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		if line, err := in.ReadString('\n'); err != nil ||
-			!strings.Contains(line, " 200 ") && !strings.Contains(line, " 503 ") {
-			t.Fatalf("%q %v", line, err) // its answer has begun
-		}
-	}
-	if grown := int64(heap()) - int64(before); grown > 64<<20 {
-		t.Errorf("%d clients that do not read hold %d MiB, of a configuration of %d MiB", readers,
-			grown>>20, values*size>>20)
-	}
 }
 
 func TestAPutWhoseBodyBreaksOffWritesNothingAndSaysSo(t *testing.T) {

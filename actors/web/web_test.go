@@ -54,14 +54,6 @@ func wait(ctx context.Context, _ actors.Item) error {
 	return nil
 }
 
-func items(n int) []operator.WorkInput {
-	all := make([]operator.WorkInput, n)
-	for i := range all {
-		all[i].ID = fmt.Sprintf("item_%d", i)
-	}
-	return all
-}
-
 // showing is a site of members that reads Consul by l.
 func showing(l looker, members ...*actors.Coordinator) *site {
 	return newSite(newStatusCache(l, members, nil), members)
@@ -308,38 +300,6 @@ func soleMemberOf(t *testing.T, client *api.Client) (*actors.Coordinator, *opera
 	op, err := operator.New(client, "demo")
 	must(t, err)
 	return m, op
-}
-
-func TestTheLeadersBrakeIsShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		consul := devconsul.New(devconsul.Config{})
-		defer consul.Close()
-		client := consul.Client()
-		m, op := soleMemberOf(t, client)
-		s := showing(op, m)
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = m.Run(ctx) })
-		must(t, op.AddWork(ctx, items(40)...))
-		time.Sleep(5 * time.Second)
-		if w := ask(s, "/v1/status"); !strings.Contains(w.Body.String(), `"owned":40,`) ||
-			strings.Contains(w.Body.String(), "brake") {
-			t.Errorf("before: %s", w.Body)
-		}
-		// behind the operators' back, so that nothing says it is meant
-		for _, w := range items(40) {
-			if _, err := client.KV().Delete("service/demo/workload/"+w.ID, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(5 * time.Second)
-		if w := ask(s, "/v1/status"); !strings.Contains(w.Body.String(),
-			`assigned items are gone from the workload`) {
-			t.Errorf("after: %s", w.Body)
-		}
-		cancel()
-		running.Wait()
-	})
 }
 
 // A session alone does not let a member work: its record has to be locked by it.

@@ -110,7 +110,6 @@ func (o *runFlags) config() actors.Config {
 			LeaderSoak: o.leaderSoak, Merge: o.merge, WorkerSoak: o.workerSoak,
 			MoveBudget: o.moveBudget.items, MoveBudgetShare: o.moveBudget.share,
 			RestartWindow: o.restartWindow, BrakeHold: o.brakeHold},
-		Host:    actors.Host{PublishItems: o.publish},
 		Backend: o.backend, ConfigLog: o.configLog,
 	}
 }

@@ -21,7 +21,7 @@ type runFlags struct {
 	id, exec, http, address, zone, appVersion string
 	history, backend, configLog               string
 	httpHosts, passEnv, tags                  []string
-	holdItems, publish                        bool
+	holdItems                                 bool
 	capacity                                  uint64
 	moveBudget                                moveBudget
 	ttl, lease, renew, leaseMargin, checkTTL  time.Duration
@@ -108,9 +108,6 @@ func (o *runFlags) registerMember(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.tags, "tags", nil,
 		"More `tags` of this member in Consul's catalog, separated by commas, beside leader and "+
 			"draining.")
-	f.BoolVar(&o.publish, "publish-items", false,
-		"Show the items that this member runs in Consul's catalog, in the metadata of its "+
-			"instance: as many ids as fit into 4 KB, as they were up to 30 s ago.")
 	f.DurationVar(&o.keepItems, "keep-items", 0,
 		"The `time` for which this member's items wait for it after a clean stop, so that a "+
 			"rollout moves none of them. Without it they are handed over at once.")

@@ -82,11 +82,11 @@ func TestSettingsAreReadAsTheyAreWritten(t *testing.T) {
 	a, cmd := commandOf(t, "coordd run", "COORDD_ZONE", "of-a-variable")
 	must(t, cmd.ParseFlags([]string{"--id", "of-the-line"}))
 	a.configPath = settingsFile(t, "# comment\nexec: |\n  exec ./worker.sh\n  two\nhttp: ''\n"+
-		"capacity: 0100\npublish-items: true\nttl: 20s\ntags: [a, 'b']\nhttp-host: a,b\n"+
+		"capacity: 0100\nhold-items: true\nttl: 20s\ntags: [a, 'b']\nhttp-host: a,b\n"+
 		"id: x\nzone: x\nmembers: 5\n")
 	must(t, a.settings(cmd))
 	for name, want := range map[string]string{"exec": "exec ./worker.sh\ntwo\n", "http": "",
-		"capacity": "100", "publish-items": "true", "ttl": "20s", "tags": "a,b",
+		"capacity": "100", "hold-items": "true", "ttl": "20s", "tags": "a,b",
 		"http-host": "a,b", "id": "of-the-line", "zone": "of-a-variable"} {
 		if got := textOf(cmd.Flags().Lookup(name)); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
@@ -99,9 +99,9 @@ func TestNumbersAndTimesAreReadAlikeEverywhere(t *testing.T) {
 	for flag, values := range map[string]map[string]string{
 		"capacity": {"010": "10", "0": "0", "00": "0", "0x10": "", "1_000": "", "-1": "", "1e3": "",
 			"99999999999999999999": ""},
-		"max-restarts":  {"010": "10", "-0": "0", "o10": ""},
-		"ttl":           {"10s": "10s", "10": "", "-1s": "", "999999h": "", "soon": ""},
-		"publish-items": {"true": "true", "yes": ""},
+		"max-restarts": {"010": "10", "-0": "0", "o10": ""},
+		"ttl":          {"10s": "10s", "10": "", "-1s": "", "999999h": "", "soon": ""},
+		"hold-items":   {"true": "true", "yes": ""},
 	} {
 		for value, want := range values {
 			for _, way := range []string{"flag", "variable", "file"} {

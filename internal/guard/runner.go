@@ -49,6 +49,7 @@ type runner struct {
 	waiting  map[uint64][]control // by command that has not begun
 
 	closing bool      // the owner is gone, or about to go
+	killing bool      // nothing is given time to stop, what a starter is at neither
 	died    time.Time // when the owner did; zero: it lives, or has said that it stops
 	last    goodbye   // the newest
 	stood   stand
@@ -174,11 +175,7 @@ func (r *runner) do(c control) {
 		r.take(c.Lease)
 		r.emit(event{Kind: evLease, ID: c.Lease.Seq})
 	case ctlKill:
-		r.closing = true
-		for _, run := range r.runs {
-			r.stop(run, Stopped)
-			r.kill(run)
-		}
+		r.closing, r.killing = true, true
 	case ctlGoodbye:
 		r.last = goodbye{c.Goodbye, c.Owner}
 	}
@@ -325,7 +322,8 @@ func (r *runner) enforce() {
 		case r.closing:
 			r.stop(run, Stopped)
 		}
-		if run.reason != "" && !run.killed && (lease.untilKill <= 0 || !now.Before(run.killAt)) {
+		if run.reason != "" && !run.killed && (r.killing || lease.untilKill <= 0 ||
+			!now.Before(run.killAt)) {
 			r.kill(run)
 		}
 	}

@@ -145,6 +145,35 @@ func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
 	}
 }
 
+func TestAKillOfAllReachesWhatAStarterIsAt(t *testing.T) {
+	r, said := told(t)
+	killed := false
+	r.send = func(pid int, sig syscall.Signal) error {
+		if sig == syscall.SIGTERM {
+			return nil // it is deaf to that
+		}
+		killed = killed || sig == syscall.SIGKILL
+		return syscall.Kill(pid, sig)
+	}
+	l := &launch{start: shell(1, "exec sleep 1000", r.lease), under: r.lease}
+	r.starting = 1
+	if l.err = r.launch(l); l.err != nil {
+		t.Fatal(l.err)
+	}
+	r.do(control{Kind: ctlKill})
+	r.begin(l)
+	<-said
+	testkit.Eventually(t, "its end", func() bool {
+		r.reap()
+		r.enforce()
+		r.settle()
+		return len(said) > 0
+	})
+	if e := <-said; !killed || e.Reason != Stopped {
+		t.Errorf("%+v, want SIGKILL, stopped", e)
+	}
+}
+
 // Many programs take a second SIGTERM for an order to end at once.
 func TestACommandIsAskedToEndOnce(t *testing.T) {
 	other := exec.Command("sleep", "1000")

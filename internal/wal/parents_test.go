@@ -1,7 +1,6 @@
 package wal_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,17 +27,4 @@ func TestTheDirectoriesOfANewLogAreOnTheDiskBeforeItIsWrittenTo(t *testing.T) {
 		}
 	}
 	must(t, l.Close())
-}
-
-func TestALogWhoseDirectoryCannotBeBroughtToTheDiskIsNotOpened(t *testing.T) {
-	top := t.TempDir()
-	_, _, err := wal.Open(filepath.Join(top, "log.d"), wal.Options{Sync: func(f *os.File) error {
-		if f.Name() == top {
-			return errDisk
-		}
-		return f.Sync()
-	}})
-	if !errors.Is(err, errDisk) {
-		t.Errorf("it is opened: %v", err)
-	}
 }

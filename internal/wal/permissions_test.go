@@ -5,7 +5,6 @@ package wal_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,19 +83,6 @@ func TestADirectoryBehindAStrangersLinkIsRefused(t *testing.T) {
 	if left, err := os.ReadDir(target); err != nil || len(left) > 0 {
 		t.Errorf("behind it are %v, %v", left, err)
 	}
-}
-
-func TestALogGoesOnWhereOnesOwnLinkLeads(t *testing.T) {
-	target := t.TempDir()
-	must(t, os.Chmod(target, 0o700))
-	way := link(t, filepath.Join(testkit.SharedDir(t), "ours"), target)
-	l, _ := open(t, filepath.Join(way, "a", "log.d"), wal.Options{})
-	must(t, l.Append([]byte("one")))
-	l, got := reopened(t, l, filepath.Join(target, "a", "log.d"))
-	if !slices.Equal(got, []string{"one"}) {
-		t.Errorf("behind the link is %q", got)
-	}
-	must(t, l.Close())
 }
 
 func link(t *testing.T, path, target string) string {

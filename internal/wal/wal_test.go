@@ -288,21 +288,3 @@ func TestARewriteOfWhichTheDirectoryIsNotOnTheDiskIsUncertain(t *testing.T) {
 		t.Errorf("it holds %q, and its caller was told %v", got, err)
 	}
 }
-
-func TestALogIsFoundAlsoFromAnotherDirectory(t *testing.T) {
-	where := t.TempDir()
-	t.Chdir(where)
-	l, _ := open(t, "log.d", wal.Options{})
-	t.Chdir("/")
-	if err := l.Append([]byte("one")); err != nil {
-		t.Error(err)
-	}
-	if err := l.Rewrite([]byte("two")); err != nil {
-		t.Error(err)
-	}
-	l, got := reopened(t, l, filepath.Join(where, "log.d"))
-	defer l.Close()
-	if !slices.Equal(got, []string{"two"}) {
-		t.Errorf("it holds %q", got)
-	}
-}

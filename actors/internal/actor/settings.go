@@ -16,7 +16,6 @@ type Settings struct {
 	Lead        func(context.Context) error       // nil: there is no such function
 
 	Address, Zone, Version, WorkVersion string
-	PublishItems                        bool
 
 	TTL, Lease, Renew, LockDelay       time.Duration
 	CheckTTL                           time.Duration // 0: no check

@@ -146,7 +146,6 @@ func (in *inputs) takeFailing(p *plan, b *board) map[string]bool {
 	if len(in.failures.reports) == 0 {
 		return failed
 	}
-	loads := b.loads()
 	for i := range b.items {
 		item, ref := &b.items[i], b.keys[i]
 		if item.Owner == placement.None || item.Leaving {
@@ -158,14 +157,11 @@ func (in *inputs) takeFailing(p *plan, b *board) map[string]bool {
 			continue // what is to be started anew first is judged by what comes then
 		}
 		note, quarantined := in.noteOf(b, item, ref, r)
-		to, reason := placement.None, reasonQuarantined
-		if !quarantined {
-			to, reason = in.elsewhere(b, *item, note.Failed, loads), reasonFailing
+		reason := reasonFailing
+		if quarantined {
+			reason = reasonQuarantined
 		}
-		if to != placement.None {
-			loads[to.Member()] += weight(*item)
-		}
-		item.Pin, item.Leaving, failed[item.ID] = to, true, true
+		item.Pin, item.Leaving, failed[item.ID] = placement.None, true, true
 		p.orders = append(p.orders, order{kind: orderRevoke, item: item.ID, from: ref.member,
 			key: ref.Assignment, reason: reason, note: &note})
 	}

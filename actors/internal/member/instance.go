@@ -2,10 +2,7 @@ package member
 
 import (
 	"fmt"
-	"maps"
 	"net"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,13 +18,7 @@ const (
 	TagDraining = "draining" // it is to be emptied: it stops, or an operator has ordered it
 )
 
-// Labels are what an instance says of its member that may change while the process runs.
-type Labels struct {
-	Tags  []string
-	Items []string // published ones; nil: none are
-}
-
-// NewInstance is this process as Consul's agent shows it, without labels. Its id is that of no other
+// NewInstance is this process as Consul's agent shows it, without tags. Its id is that of no other
 // process, a successor of the same member id included: so nobody reports for another one.
 func NewInstance(b *actor.Base) store.Instance {
 	i := store.Instance{
@@ -73,47 +64,7 @@ func own(host string) string {
 	return host
 }
 
-// with is an instance with these labels.
-func (l Labels) with(i store.Instance) store.Instance {
-	i.Tags = l.Tags
-	if len(l.Items) > 0 {
-		i.Meta = maps.Clone(i.Meta)
-		publishItems(i.Meta, l.Items)
-	}
-	return i
-}
-
-// Published items are metadata: item-count, and as many ids as there is room for, with percent
-// escapes and a space between, in items-1 to items-8, sorted.
-const mostItemPairs = 8
-
-func publishItems(meta map[string]string, items []string) {
-	meta["item-count"] = strconv.Itoa(len(items))
-	pair, value := 1, ""
-	for _, id := range items {
-		id = url.PathEscape(id)
-		if len(id) > store.MostMeta {
-			continue
-		}
-		switch {
-		case value == "":
-			value = id
-		case len(value)+1+len(id) <= store.MostMeta:
-			value += " " + id
-		default:
-			meta[fmt.Sprintf("items-%d", pair)] = value
-			if pair++; pair > mostItemPairs {
-				return
-			}
-			value = id
-		}
-	}
-	if value != "" {
-		meta[fmt.Sprintf("items-%d", pair)] = value
-	}
-}
-
-// facts are what the labels and the check's output are made of.
+// facts are what the tags and the check's output are made of.
 type facts struct {
 	leadership messages.Leadership
 	membership messages.Membership
@@ -121,7 +72,6 @@ type facts struct {
 	session    messages.Session
 	brake      string // of the leader's plan
 	drained    bool   // by an operator
-	items      bool   // they are published
 	duty       bool   // the host has a function for the leader
 	tags       []string
 }
@@ -135,25 +85,15 @@ func (f facts) leads() bool {
 // draining tells whether the member is to be emptied.
 func (f facts) draining() bool { return f.drained || f.membership.Phase == messages.Leaving }
 
-// labels are what the instance is to show.
-func (f facts) labels() Labels {
-	var l Labels
+// shown are the tags of the instance.
+func (f facts) shown() (tags []string) {
 	if f.leads() {
-		l.Tags = append(l.Tags, TagLeader)
+		tags = append(tags, TagLeader)
 	}
 	if f.draining() {
-		l.Tags = append(l.Tags, TagDraining)
+		tags = append(tags, TagDraining)
 	}
-	l.Tags = append(l.Tags, f.tags...)
-	if f.items {
-		for id, item := range f.holdings.Items.All() {
-			if item.Phase == messages.Running {
-				l.Items = append(l.Items, id)
-			}
-		}
-		slices.Sort(l.Items)
-	}
-	return l
+	return append(tags, f.tags...)
 }
 
 // output is what is shown beside the check. Consul's catalog has it as of a few minutes ago, so it

@@ -16,14 +16,13 @@ import (
 type InstancePublisher struct {
 	*actor.Base
 	out  *messages.State[store.Instance]
-	bare store.Instance // without labels
+	bare store.Instance // without tags
 	told Told
 
-	drained  bool
-	look     time.Time // when to look for an order to drain
-	said     Labels
-	saidAt   time.Time
-	listedAt time.Time // when the items were last taken into the labels
+	drained bool
+	look    time.Time // when to look for an order to drain
+	said    []string
+	saidAt  time.Time
 }
 
 // Told is what other actors say that an instance shows.
@@ -39,7 +38,7 @@ type Told struct {
 // facts are what they say now.
 func (t Told) facts(b *actor.Base) facts {
 	f := facts{leadership: t.Leadership.Get(), membership: t.Membership.Get(),
-		holdings: t.Holdings.Get(), session: t.Session.Get(), items: b.PublishItems,
+		holdings: t.Holdings.Get(), session: t.Session.Get(),
 		duty: b.Lead != nil, tags: t.Tags.Get()}
 	if p := t.Plan.Get(); p.Term == f.leadership.Term {
 		f.brake = p.Brake
@@ -54,10 +53,9 @@ func NewInstancePublisher(b *actor.Base, out *messages.State[store.Instance],
 }
 
 const (
-	// changeEvery: each change of the labels is a write of Consul's, and wakes all who watch the
+	// changeEvery: each change of the tags is a write of Consul's, and wakes all who watch the
 	// service.
 	changeEvery = 5 * time.Second
-	itemsEvery  = 30 * time.Second
 	// drainEvery is how often Consul is asked whether the member is drained.
 	drainEvery = time.Minute
 )
@@ -65,16 +63,12 @@ const (
 // Run is the actor: see [supervisor.Child].
 func (a *InstancePublisher) Run(ctx context.Context) error {
 	leadership, membership := a.told.Leadership.Subscribe(), a.told.Membership.Subscribe()
-	holdings, tags := a.told.Holdings.Subscribe(), a.told.Tags.Subscribe()
+	tags := a.told.Tags.Subscribe()
 	var timer actor.Timer
 	defer timer.Stop()
 	var next time.Time
 	for {
 		a.Idle(ctx)
-		items := holdings.Changed()
-		if !a.PublishItems {
-			items = nil
-		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -82,8 +76,6 @@ func (a *InstancePublisher) Run(ctx context.Context) error {
 			leadership.Take()
 		case <-membership.Changed():
 			membership.Take()
-		case <-items:
-			holdings.Take()
 		case <-tags.Changed():
 			tags.Take()
 		case <-timer.At(next):
@@ -108,24 +100,20 @@ func (a *InstancePublisher) step(ctx context.Context, now time.Time) (next time.
 	next = a.look
 	f := a.told.facts(a.Base)
 	f.drained = a.drained
-	want := f.labels()
+	want := f.shown()
 	if at := f.leadership.ClearAt; f.leadership.Role == messages.Leading && at.After(now) {
 		next = actor.Earliest(next, at)
 	}
-	if due := a.listedAt.Add(itemsEvery); !slices.Equal(want.Items, a.said.Items) && due.After(now) {
-		want.Items, next = a.said.Items, actor.Earliest(next, due)
-	}
-	if slices.Equal(want.Tags, a.said.Tags) && slices.Equal(want.Items, a.said.Items) {
+	if slices.Equal(want, a.said) {
 		return next
 	}
 	if due := a.saidAt.Add(changeEvery); due.After(now) {
 		return actor.Earliest(next, due)
 	}
-	if !slices.Equal(want.Items, a.said.Items) {
-		a.listedAt = now
-	}
 	a.said, a.saidAt = want, now
-	a.out.Set(want.with(a.bare))
+	shows := a.bare
+	shows.Tags = want
+	a.out.Set(shows)
 	return next
 }
 

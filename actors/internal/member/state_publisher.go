@@ -46,12 +46,10 @@ func NewStatePublisher(b *actor.Base, session messages.Reader[messages.Session],
 }
 
 // A summary is written when it says something new, after statesSettle, for what begins within a
-// second needs no words; one in statesEvery at the most. Numbers that go on while work loops alone
-// are written once in numbersEvery.
+// second needs no words; one in statesEvery at the most.
 const (
 	statesSettle = time.Second
 	statesEvery  = 2 * time.Second
-	numbersEvery = 15 * time.Second
 )
 
 // Run is the actor: see [supervisor.Child].
@@ -99,18 +97,13 @@ func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Tim
 	}
 	want, next := summarise(summaryInput{now: now, member: m, view: view,
 		holdings: a.holdings.Get(), record: a.records.get, since: a.since})
-	numbers := sameStates(want, a.written)
-	if numbers && same(want, a.written) {
+	if same(want, a.written) {
 		a.news = time.Time{}
 		return next
 	}
 	if a.news.IsZero() {
 		a.news = actor.Latest(now.Add(statesSettle), a.at.Add(statesEvery))
 		return a.news
-	}
-	if due := a.at.Add(numbersEvery); numbers && due.After(now) {
-		a.news = time.Time{}
-		return actor.Earliest(next, due)
 	}
 	a.news = time.Time{}
 	if err := a.write(ctx, want, now); err != nil {

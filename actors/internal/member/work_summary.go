@@ -2,6 +2,7 @@ package member
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -144,35 +145,8 @@ func worst(all []protocol.WorkReport) []protocol.WorkReport {
 	return all
 }
 
-// sameStates tells whether two summaries say the same but for numbers that go on while work loops:
-// its restarts, its ends and its next start.
-func sameStates(x, y protocol.WorkSummary) bool {
-	if len(x.Items) != len(y.Items) || !sameButItems(x, y) {
-		return false
-	}
-	for i := range x.Items {
-		a, b := x.Items[i], y.Items[i]
-		if a.ID != b.ID || a.State != b.State || a.Token != b.Token || a.Over != b.Over ||
-			a.Again != b.Again {
-			return false
-		}
-	}
-	return true
-}
-
 // same tells whether two summaries say the same.
 func same(x, y protocol.WorkSummary) bool {
-	return sameButItems(x, y) && slices.Equal(x.Items, y.Items)
-}
-
-func sameButItems(x, y protocol.WorkSummary) bool {
-	if len(x.Counts) != len(y.Counts) {
-		return false
-	}
-	for state, n := range x.Counts {
-		if y.Counts[state] != n {
-			return false
-		}
-	}
-	return x.Session == y.Session && x.Upto == y.Upto && x.ClearAt.Equal(y.ClearAt)
+	return x.Session == y.Session && x.Upto == y.Upto && x.ClearAt.Equal(y.ClearAt) &&
+		maps.Equal(x.Counts, y.Counts) && slices.Equal(x.Items, y.Items)
 }
