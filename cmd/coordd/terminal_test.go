@@ -45,6 +45,7 @@ func TestCommandsShowNoIDsThatATerminalObeys(t *testing.T) {
 	for _, item := range []string{"w1" + odd, "w2" + odd, "w3" + odd} {
 		put("demo/workload/"+item, odd)
 	}
+	put("demo/workload/w4", odd)
 	put("demo/config_data/k"+odd, odd)
 	put("demo/config_data/l", "\u009b2J\a\xff")
 	put("demo/assignments/n1"+odd+"/w1"+odd, `{"s":"own","why":"spread","sid":"`+session+`"}`)

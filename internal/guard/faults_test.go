@@ -353,7 +353,7 @@ func TestWhereNoGuardProcessStartsAnOwnerWithACommandGivesUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fixture{t: t, g: guard.New(guard.Config{Argv: argv})}
-			f.g.StuckAfter(100 * time.Millisecond)
+			f.g.StuckAfter(time.Second)
 			for n := range 3 {
 				if err := f.g.Run(t.Context()); err == nil || errors.Is(err, guard.ErrStuck) {
 					t.Fatalf("without a command: %v, after %d", err, n+1)

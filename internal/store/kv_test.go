@@ -11,7 +11,6 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/internal/testkit/transport"
 )
 
@@ -101,25 +100,6 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 		if !errors.Is(err, context.DeadlineExceeded) || writes < 5 || writes > 30 {
 			t.Errorf("%d writes, error %v", writes, err)
 		}
-	})
-}
-
-// A try that would have created its key, and was given up on, arrives after the key was made by
-// others, replaced by the next try, and deleted.
-func TestATryOfAPutThatArrivesLateDoesNotUndoADelete(t *testing.T) {
-	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
-		l := &transport.Astray{To: consul.RoundTripper()}
-		l.Hold(1, transport.TxnWith(`"cas"`))
-		kv := store.NewKV(over(t, l), counter)
-		time.AfterFunc(time.Millisecond, func() { must(t, keys.Put(t.Context(), s, "k", nil, 0)) })
-		must(t, kv.Put(t.Context(), "k", []byte("v")))
-		if l.Held() != 1 {
-			t.Fatalf("%d requests held back", l.Held())
-		}
-		must(t, store.NewKV(s, counter).Delete(t.Context(), "k"))
-		arrive(t, l)
-		_, err := kv.Get(t.Context(), "k")
-		wantKind(t, err, store.ErrNotFound, false)
 	})
 }
 
