@@ -16,3 +16,16 @@ func (g *Guard) StuckAfter(d time.Duration) { g.stuckAfter = d }
 func (g *Guard) Undying() {
 	g.kill = func(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 }
+
+// Taken reports whether the guard process has taken in the newest lease, and so all that was set
+// before it.
+func (g *Guard) Taken() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.link == nil {
+		return false
+	}
+	g.link.mu.Lock()
+	defer g.link.mu.Unlock()
+	return g.link.asked != 0 && g.link.answered == g.link.asked
+}

@@ -38,8 +38,7 @@ func startMourned(t *testing.T, trap, how string, wait time.Duration) *mourned {
 	m.owner = lockOwner(t, m.lock, trap+` echo $$ >> `+pidFile+`; while :; do sleep 0.01; done`)
 	m.all = pids(t, pidFile, 1)
 	m.guardPID = parent(t, m.all[0])
-	// The goodbye comes before the first command; the lock, on a machine with nothing to sweep,
-	// with the hello.
+	// On a machine with nothing to sweep the lock is taken with the hello.
 	return m
 }
 

@@ -81,6 +81,10 @@ func ownerMain() {
 			renew()
 		}
 	}()
+	// A command comes by another pipe than the goodbye: it is not to be there first.
+	for !g.Taken() {
+		time.Sleep(time.Millisecond)
+	}
 	err := g.Exec(ctx, guard.Spec{Name: "w", Command: os.Args[1]})
 	fmt.Println("ended", err)
 	select {}

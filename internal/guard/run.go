@@ -280,11 +280,11 @@ func (w *watch) until(ctx context.Context) error {
 func (w *watch) publish(ctx context.Context) {
 	g := w.g
 	g.mu.Lock()
-	if g.lease.Boot != 0 {
-		w.l.setLease(*g.lease)
-	}
 	if g.goodbye.Words != nil {
 		w.l.setGoodbye(g.goodbye)
+	}
+	if g.lease.Boot != 0 {
+		w.l.setLease(*g.lease)
 	}
 	g.link = w.l
 	close(g.up)
