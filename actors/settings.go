@@ -138,9 +138,7 @@ type Config struct {
 	// returns true: that says that it was no end of its own. When it ends once more the item is
 	// given up: it is tried at one other member, and where it fails too, or there is none, it is
 	// quarantined: nobody runs it until [operator.Client.Restart], or where there was none until
-	// another member takes it. An error with a method HostFault() bool that returns true says that
-	// the host was to blame: for that the item is tried elsewhere, and never quarantined. Default
-	// (0): it is started again for ever.
+	// another member takes it. Default (0): it is started again for ever.
 	MaxRestarts int
 	// OnChange is what becomes of running work whose item changes. Default: [KeepOnChange].
 	OnChange OnChange

@@ -40,10 +40,11 @@ type RenewalEnded struct {
 // Assigned says what the leader has written, when Consul has it.
 type Assigned struct {
 	// Action is "granted", "revoked", "cancelled" (a revocation), "taken-over" from a lost member,
-	// "erased" (a lost member's key of an item that is no more) or "swept" (what a lost member has
-	// left that held nothing).
+	// "erased" (a lost member's key of an item that is no more), "restarted", "changed" (the owner
+	// is told), "swept" (what a lost member has left that held nothing) or "forgotten" (that work
+	// failed).
 	Action string
-	Reason string // the plan's, a dozen at most; may be empty
+	Reason string // the plan's, two dozen at most; may be empty
 	Items  int
 }
 

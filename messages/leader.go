@@ -25,8 +25,7 @@ type Members struct {
 	Items Table[Member]
 }
 
-// Ack is one member's acks key. Where another program wrote over it, session and TTL are
-// those that it held before.
+// Ack is one member's acks key, as far as the assigner needs it.
 type Ack struct {
 	// Failing: the member's summary names items whose work fails too often.
 	Failing     bool
@@ -111,9 +110,7 @@ type Plan struct {
 	Frozen bool
 	// Settled: there is nothing more to do.
 	Settled bool
-	// Moves counts by reason what this leadership has granted or moved so far.
-	Moves Table[int]
-	At    time.Time
+	At      time.Time
 }
 
 // Bump asks the leader-tracker for a new epoch because the outcome of a write

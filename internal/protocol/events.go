@@ -14,8 +14,8 @@ import (
 // The event log is a ring of keys, events/<slot>. The leader sets the next slot with each
 // transaction that it writes: the record says what the transaction did. So the log says what was
 // committed and nothing else. Consul's ModifyIndex of a slot is the place of its record in the
-// order of all that happened; nothing that a record says about itself is needed for that. Nothing
-// depends on the log: it is for people.
+// order of all that happened; nothing that a record says about itself is needed for that. The log is
+// for people. A leader takes one thing from it: the zone near which it places a free item.
 
 const (
 	// EventSlots is how many records the log keeps: 256 of at most [MaxEventBytes], 2 MiB.
@@ -52,11 +52,9 @@ const (
 	EventRevoked    = "revoked"    // From is to give the items up
 	EventKept       = "kept"       // From is to keep them after all
 	EventTakenOver  = "taken-over" // the items of From, which is gone, to To
-	// EventRestarted: From is to start the items' work once more, by an order; or it has failed,
-	// and the items were removed and added again since it began.
-	EventRestarted = "restarted"
-	EventChanged   = "changed" // From is told that the items have changed in the workload
-	EventErased    = "erased"  // From is gone, and so are the items from the workload
+	EventRestarted  = "restarted"  // From is to start the items' work once more, by an order
+	EventChanged    = "changed"    // From is told that the items have changed in the workload
+	EventErased     = "erased"     // From is gone, and so are the items from the workload
 	// EventQuarantined: nobody runs the items from now on; their work has failed at From, and Why
 	// is how it ended last. EventUnquarantined is the end of it, by an order, or because Why.
 	EventQuarantined   = "quarantined"

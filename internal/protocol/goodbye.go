@@ -48,7 +48,7 @@ func (s *Store) Goodbye(ctx context.Context, l Leaving) error {
 }
 
 // leave takes the member's record away, with what ops do, and its summary, where the token allows
-// that: nothing rests on a summary.
+// that: nobody reads the summary of a member without a record.
 func (s *Store) leave(ctx context.Context, l Leaving, ops ...store.Op) error {
 	key := s.keys.Member(l.Member)
 	ops = slices.Concat([]store.Op{store.CheckSession(key, l.Session)}, ops,

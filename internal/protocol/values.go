@@ -169,9 +169,6 @@ type Ack struct {
 	// Failing: the member's summary names items whose work fails too often, which the leader is to
 	// take away.
 	Failing bool `json:"failing,omitempty"`
-	// Terms: its writer writes a term when it takes the leadership. Versions before that do
-	// not.
-	Terms bool `json:"terms,omitempty"`
 }
 
 // Encode returns the JSON form.

@@ -28,9 +28,9 @@ const (
 	MaxSummaryBytes = 32 << 10
 )
 
-// WorkSummary is the value of states/<m>: what the work of a member's items does. It is for those
-// who look, and nothing rests on it. It counts while its session is the one that locks the member's
-// record; the times in it are by the member's clock.
+// WorkSummary is the value of states/<m>: what the work of a member's items does. It is for people.
+// The leader reads it when the member's ack says that work fails too often. It counts while its
+// session is the one that locks the member's record; the times in it are by the member's clock.
 type WorkSummary struct {
 	Session string    `json:"sid"`
 	Seq     uint64    `json:"n"` // makes every value a new one
@@ -60,9 +60,7 @@ type WorkReport struct {
 	// Over: it has ended by itself more often than its member lets it, and the leader is to take
 	// the item away. Again is the order to restart that it was started after: see
 	// [Assignment.Restart].
-	Over bool `json:"over,omitempty"`
-	// Hosts: its host is to blame for so many of these ends that the rest would not be too many.
-	Hosts bool   `json:"hosts,omitempty"`
+	Over  bool   `json:"over,omitempty"`
 	Again uint64 `json:"again,omitempty"`
 }
 

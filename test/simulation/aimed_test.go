@@ -182,7 +182,7 @@ func (w *world) aimedKeys(e episode) []action {
 		keys := []string{"leader/0", "leader/1", "leader/3", "leader/x", fmt.Sprintf("join/%d",
 			e.n%16)}
 		return once(e, func() { write("sequence/"+keys[r.IntN(len(keys))], aim(r, nil)) })
-	case "summary": // nothing rests on it
+	case "summary": // nothing but quarantine rests on it
 		return once(e, func() {
 			write("states/"+name, aim(r, aimed.Summary))
 			write("states/"+id, aim(r, aimed.Summary))

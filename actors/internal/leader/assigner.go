@@ -59,7 +59,6 @@ type memory struct {
 	zones    zoneMemory
 	events   *eventLog
 	noted    noted
-	moves    map[string]int       // by reason: what was granted or moved
 	releases map[string]time.Time // of the last plan
 	settled  bool                 // by the last plan
 	planned  *inputs              // of the last plan
@@ -88,7 +87,7 @@ func (a *Assigner) Run(ctx context.Context) error {
 	a.memory = memory{epoch: a.views.leadership.Get(), known: known{},
 		readAt: map[string]uint64{}, absences: newAbsences(), failures: newFailures(),
 		refusals: refusals{}, zones: zoneMemory{}, events: newEventLog(a.Keys, a.ID),
-		moves: map[string]int{}, ladder: store.NewLadder(),
+		ladder:     store.NewLadder(),
 		unreadable: protocol.UnreadableKeys{Log: a.Log}}
 	defer a.handOn(ctx)
 	err := a.work(ctx)

@@ -11,8 +11,8 @@ import (
 // The leader keeps the event log (see [protocol.EventRecord]). What a transaction does to items is
 // said in the transaction itself, by one operation more: it costs no request, and nothing can be in
 // the log that was not committed. What happens beside (members, orders, the brake) waits for the
-// next transaction for a moment, then it has one of its own, at most one a second. No decision
-// rests on the log.
+// next transaction for a moment, then it has one of its own, at most one a second. One decision uses
+// the log: a free item is placed near the zone of the member that had it.
 
 // eventPause is the least time between two transactions that hold nothing but events.
 const eventPause = time.Second

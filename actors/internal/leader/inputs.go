@@ -8,8 +8,9 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// inputs are all that the leader knows at one moment. Nobody changes them while a plan is made of
-// them. Planning is pure: it uses no clock and no I/O.
+// inputs are all that the leader knows at one moment. The maps are the assigner's own: nothing
+// changes them from the look until what was written is taken in. Planning is pure: it uses no clock
+// and no I/O.
 type inputs struct {
 	now      time.Time
 	members  messages.Table[messages.Member]

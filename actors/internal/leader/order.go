@@ -62,14 +62,14 @@ func (o order) about(keys protocol.Keys) string {
 // value is what the key of from is to say: as it is, but for what the order changes.
 func (o order) value() []byte {
 	a := protocol.Assignment{State: protocol.StateOwn, Session: o.key.Session, Reason: o.reason,
-		Restart: o.key.Restart, Changed: o.key.Changed, Other: o.key.Other}
+		AtOnce: o.key.AtOnce, Restart: o.key.Restart, Changed: o.key.Changed, Other: o.key.Other}
 	switch o.kind {
 	case orderRevoke:
 		a.State = protocol.StateRel
 	case orderRestart:
-		a.Reason, a.AtOnce, a.Restart = o.key.Reason, o.key.AtOnce, o.passed
+		a.Reason, a.Restart = o.key.Reason, o.passed
 	case orderTell:
-		a.Reason, a.AtOnce, a.Changed = o.key.Reason, o.key.AtOnce, o.passed
+		a.Reason, a.Changed = o.key.Reason, o.passed
 	}
 	return a.Encode()
 }

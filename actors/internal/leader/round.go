@@ -22,7 +22,7 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	in := a.inputs(time.Now())
+	in := a.look(time.Now())
 	p := in.plan()
 	a.tell(in, p)
 	sent, retry, err := a.write(ctx, p)
@@ -43,8 +43,8 @@ func (a *Assigner) round(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// inputs is what the leader knows at now.
-func (a *Assigner) inputs(now time.Time) *inputs {
+// look takes the states in, and returns what the leader knows at now.
+func (a *Assigner) look(now time.Time) *inputs {
 	// A registration changes record and ack. Where the ack's watch was first to wake the assigner,
 	// or a state changed while something was read, its change has not been taken yet.
 	seen := a.scene()
@@ -91,7 +91,6 @@ func (a *Assigner) tell(in *inputs, p plan) {
 	a.events.see(in.now, view{members: in.members, absent: in.absent, control: in.control,
 		brake: p.brake, holds: func(id string) int { return len(a.known[id]) }})
 	p.says.Term, p.says.Epoch = a.term, a.epoch.Epoch
-	p.says.Moves = messages.TableOf(a.moves)
 	a.out.Set(p.says)
 }
 

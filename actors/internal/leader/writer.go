@@ -256,7 +256,6 @@ func (a *Assigner) applied(o *order, index uint64) {
 	a.failures.applied(o, index)
 	a.absences.applied(o)
 	a.events.applied(o)
-	a.moves[o.reason]++
 	if o.kind == orderSweep {
 		delete(a.readAt, o.from)
 	}

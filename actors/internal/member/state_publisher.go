@@ -13,7 +13,8 @@ import (
 )
 
 // StatePublisher writes what the work of this member's items does into the member's summary, for
-// those who look. Nothing rests on it: its failures cost nothing but that they know less.
+// people. The leader reads there which work fails too often: until that is written, it takes none
+// of it away.
 type StatePublisher struct {
 	*actor.Base
 	session     messages.Reader[messages.Session]
