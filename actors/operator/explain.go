@@ -49,7 +49,7 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 // Explained says why the item is where it is, since when, as far as the event log goes back, and
 // what would have to happen for it to run.
 func (i ItemStatus) Explained(log EventLog) Explanation {
-	e := Explanation{ItemStatus: i, There: there[i.Reason], Next: next(i),
+	e := Explanation{ItemStatus: i, There: WordsOf(i.Reason).There, Next: next(i),
 		ThereSince: log.given(i.ID, i.Member)}
 	if i.State == ItemStopping { // its reason is that for leaving
 		e.There = ""
@@ -84,25 +84,6 @@ func (c *Client) item(ctx context.Context, id string, weighed bool) (ItemStatus,
 	}
 	return ItemStatus{}, fmt.Errorf("item %q of service %q: %w: it is not in the workload",
 		id, c.keys.Service(), ErrNotFound)
-}
-
-// there has the leader's reasons in words.
-var there = map[string]string{
-	"new":       "it had no owner",
-	"balance":   "its former owner held more than its share",
-	"drain":     "its former owner was drained",
-	"capacity":  "its former owner held more than its capacity",
-	"pinned":    "it is pinned there",
-	"preferred": "it is preferred there",
-	"takeover":  "its former owner was lost",
-	"cancelled": "it was to leave, and was called back",
-	"failing":   "its work failed too often at its former owner",
-	"removed":   "it was removed from the workload",
-	"left":      "its former owner is gone, and what it ran has ended",
-	"released":  "its former owner gave it up",
-
-	"unreadable":    "its former assignment could not be read",
-	"not-addressed": "its former assignment was addressed to nobody",
 }
 
 // next says what would have to happen for an item to run.

@@ -123,18 +123,6 @@ var eventTexts = map[string]string{
 	"of another version":  "{kind}[ {items}][ {from}][ {to}][ {why}][, by {by}]",
 }
 
-// causes say why an item moved, by the event's Why.
-var causes = map[string]string{
-	"new": "it had no owner", "balance": "balancing the load", "drain": "{from} is drained",
-	"capacity": "{from} is over its capacity", "pinned": "pinned", "preferred": "preferred there",
-	"left": "{from} is gone, and what it ran has ended", "lost": "{from} was lost",
-	"failing":     "its work failed too often at {from}, and is tried elsewhere",
-	"quarantined": "its work failed too often", "elsewhere": "another member takes it",
-	"released": "given up by {from}", "removed": "no longer in the workload",
-	"unreadable": "the assignment was unreadable", "cancelled": "called back",
-	"not-addressed": "the assignment was addressed to nobody",
-}
-
 // eventText is an event in plain words.
 func eventText(e operator.Event) string {
 	held := ""
@@ -151,7 +139,7 @@ func eventText(e operator.Event) string {
 	case eventTexts[e.Kind] == "":
 		kind = "of another version"
 	}
-	cause := causes[e.Why]
+	cause := operator.WordsOf(e.Why).Event
 	if cause == "" {
 		cause = safe(e.Why)
 	}

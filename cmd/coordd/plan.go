@@ -113,25 +113,13 @@ func printMoves(w io.Writer, moves []operator.PlanMove) error {
 		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to),
 			cmp.Compare(x.why, y.why), cmp.Compare(x.prefers, y.prefers))
 	}) {
-		why := moveReasons[g.why]
+		why := operator.WordsOf(g.why).Plan
 		if g.prefers != "" {
 			why += "; it prefers " + safe(g.prefers)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", dash(g.from), dash(g.to), groups[g], why)
 	}
 	return t.Flush()
-}
-
-// moveReasons are the reasons of moves in words.
-var moveReasons = map[string]string{
-	"new":       "nobody runs it",
-	"balance":   "its member has more than its share",
-	"drain":     "its member is drained or takes no work",
-	"capacity":  "its member has more than its capacity",
-	"pinned":    "it is pinned there",
-	"preferred": "it is preferred there",
-	"failing":   "its work failed elsewhere",
-	"takeover":  "its member is lost",
 }
 
 func movesInWords(p operator.Plan) string {

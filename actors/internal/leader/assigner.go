@@ -45,23 +45,23 @@ type views struct {
 
 // memory is what the assigner knows beside. It begins anew with each incarnation.
 type memory struct {
-	epoch    messages.Leadership // with which it writes
-	writer   *store.Writer       // of this epoch
-	fresh    bool                // what is known is of this epoch
-	unsure   bool                // whether the token allows what a leader does
-	known    known
-	readAt   map[string]uint64 // the ack with which a member's keys were read last
-	absences absences
-	failures failures
-	refusals refusals
-	brake    brake
-	soak     soak
-	zones    zoneMemory
-	events   *eventLog
-	noted    noted
-	releases map[string]time.Time // of the last plan
-	settled  bool                 // by the last plan
-	planned  *inputs              // of the last plan
+	epoch     messages.Leadership // with which it writes
+	writer    *store.Writer       // of this epoch
+	fresh     bool                // what is known is of this epoch
+	unsure    bool                // whether the token allows what a leader does
+	known     known
+	readAt    map[string]uint64 // the ack with which a member's keys were read last
+	absences  absences
+	failures  failures
+	refusals  refusals
+	brake     brake
+	soak      soak
+	zones     zoneMemory
+	events    *eventLog
+	noted     noted
+	onTheMove map[string]time.Time // items, by the last plan, and since when
+	settled   bool                 // by the last plan
+	planned   *inputs              // of the last plan
 	// workloadAt is the index of the workload of that.
 	workloadAt uint64
 	ladder     *store.Ladder

@@ -11,8 +11,8 @@ import (
 // The leader keeps the event log (see [protocol.EventRecord]). What a transaction does to items is
 // said in the transaction itself, by one operation more: it costs no request, and nothing can be in
 // the log that was not committed. What happens beside (members, orders, the brake) waits for the
-// next transaction for a moment, then it has one of its own, at most one a second. One decision uses
-// the log: a free item is placed near the zone of the member that had it.
+// next transaction for a moment, then it has one of its own, at most one a second. One decision
+// uses the log: a free item is placed near the zone of the member that had it.
 
 // eventPause is the least time between two transactions that hold nothing but events.
 const eventPause = time.Second
@@ -36,14 +36,17 @@ type eventLog struct {
 	since  time.Time        // of the first of them
 	sentAt time.Time
 
-	released map[string]release // by item, until somebody gets it
+	origins map[string]origin // by item, until somebody gets it
 }
 
-// release is how an item came to have no owner.
-type release struct{ from, why string }
+// origin is how an item came to have no owner.
+type origin struct {
+	from string
+	why  reason
+}
 
 func newEventLog(keys protocol.Keys, leader string) *eventLog {
-	return &eventLog{keys: keys, leader: leader, released: map[string]release{},
+	return &eventLog{keys: keys, leader: leader, origins: map[string]origin{},
 		said: newStanding()}
 }
 
@@ -74,14 +77,14 @@ func (l *eventLog) learn(e protocol.Event) {
 	for _, item := range e.Items {
 		switch e.What {
 		case protocol.EventRevoked:
-			l.released[item] = release{e.From, e.Why}
+			l.origins[item] = origin{e.From, reason(e.Why)}
 		case protocol.EventGranted, protocol.EventTakenOver:
-			l.released[item] = release{e.To, protocol.EventLeft}
+			l.origins[item] = origin{e.To, reasonLeft}
 		case protocol.EventKept:
-			l.released[item] = release{e.From, protocol.EventLeft}
+			l.origins[item] = origin{e.From, reasonLeft}
 		}
-		if r := l.released[item]; e.What == protocol.EventErased || r.why == "removed" {
-			delete(l.released, item)
+		if r := l.origins[item]; e.What == protocol.EventErased || r.why == reasonRemoved {
+			delete(l.origins, item)
 		}
 	}
 }
@@ -92,7 +95,7 @@ func (l *eventLog) still(assigned known) {
 	for _, items := range assigned {
 		for item, key := range items {
 			if !key.Releasing {
-				delete(l.released, item)
+				delete(l.origins, item)
 			}
 		}
 	}
@@ -101,33 +104,30 @@ func (l *eventLog) still(assigned known) {
 // applied takes in an order that was carried out.
 func (l *eventLog) applied(o *order) {
 	switch {
-	case o.kind == orderRevoke && o.reason != "removed":
-		l.released[o.item] = release{o.from, o.reason}
+	case o.kind == orderRevoke && o.reason != reasonRemoved:
+		l.origins[o.item] = origin{o.from, o.reason}
 	case o.item != "":
-		delete(l.released, o.item)
+		delete(l.origins, o.item)
 	}
 }
 
-// unasked is why an item was released by a member that nobody has asked to, and that is not known
-// to leave. It may be about to: the views of the records and of the releases come one after the
-// other.
-const unasked = "released"
-
-// gaveUp notes which of its items a member has released without being asked.
+// gaveUp notes which of its items a member has released without being asked, and though it is not
+// known to leave. It may be about to: the views of the records and of the releases come one after
+// the other.
 func (l *eventLog) gaveUp(member string, before, after map[string]messages.Assignment) {
 	for item, key := range before {
 		if _, holds := after[item]; !holds && !key.Releasing {
-			l.released[item] = release{member, unasked}
+			l.origins[item] = origin{member, reasonReleased}
 		}
 	}
 }
 
 // origin returns what says who had an item that has no owner now, and why it has left.
-func (l *eventLog) origin(members messages.Table[messages.Member]) func(string) (release, bool) {
-	return func(item string) (release, bool) {
-		r, ok := l.released[item]
-		if m, here := members.Get(r.from); r.why == unasked && (!here || m.Leaving) {
-			r.why = protocol.EventLeft
+func (l *eventLog) origin(members messages.Table[messages.Member]) func(string) (origin, bool) {
+	return func(item string) (origin, bool) {
+		r, ok := l.origins[item]
+		if m, here := members.Get(r.from); r.why == reasonReleased && (!here || m.Leaving) {
+			r.why = reasonLeft
 		}
 		return r, ok
 	}
@@ -224,11 +224,11 @@ func eventsOf(units []store.Unit, in *inputs) []protocol.Event {
 
 // events says what an order does to its item.
 func (o *order) events(in *inputs, say func(protocol.Event)) {
-	e := protocol.Event{From: o.from, To: o.to, Why: o.reason}
+	e := protocol.Event{From: o.from, To: o.to, Why: string(o.reason)}
 	switch o.kind {
 	case orderGrant, orderReap:
 		if o.note != nil {
-			say(protocol.Event{What: protocol.EventUnquarantined, Why: reasonElsewhere})
+			say(protocol.Event{What: protocol.EventUnquarantined, Why: string(reasonElsewhere)})
 		}
 		if o.kind == orderReap {
 			e.What, e.Why = protocol.EventTakenOver, in.absent[o.from].word()
@@ -236,7 +236,7 @@ func (o *order) events(in *inputs, say func(protocol.Event)) {
 		}
 		e.What = protocol.EventGranted
 		if r, ok := in.origin(o.item); ok {
-			e.From, e.Why = r.from, r.why
+			e.From, e.Why = r.from, string(r.why)
 		}
 	case orderRevoke:
 		e.What = protocol.EventRevoked

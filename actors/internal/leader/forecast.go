@@ -139,7 +139,7 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 		f.Owners[i] = key.member
 	}
 	for _, move := range f.Plan.Moves {
-		f.Reasons = append(f.Reasons, in.reason(move.Reason, f.Items[move.Item].ID))
+		f.Reasons = append(f.Reasons, string(in.why(move.Reason, f.Items[move.Item].ID)))
 		f.Prefers = append(f.Prefers, b.prefers(move))
 	}
 	f.Version = b.version

@@ -20,8 +20,8 @@ type inputs struct {
 	assigned known
 	absent   map[string]absence
 	failures failures
-	// origin says who released an item that has no owner, and why; not known: false.
-	origin func(item string) (release, bool)
+	// origin says who had an item that has no owner, and why it left; not known: false.
+	origin func(item string) (origin, bool)
 	zones  map[string]string // of members, also of some that are gone
 	brake  brake             // of the last plan
 	rest
@@ -37,11 +37,11 @@ type rest struct {
 // limits are the leader's settings, and what it has done so far that counts against them.
 type limits struct {
 	budget int // the most items on the move for balance, or from drained members, at one time
-	// releases are the items that were on the move at the last plan, and since when. One that takes
-	// longer than stopping counts no more: its work does not stop.
-	releases map[string]time.Time
-	stopping time.Duration
-	hold     time.Duration // of the members' brake: see [actor.Settings]
+	// onTheMove are the items that were at the last plan, and since when. One that takes longer
+	// than stopping counts no more: its work does not stop.
+	onTheMove map[string]time.Time
+	stopping  time.Duration
+	hold      time.Duration // of the members' brake: see [actor.Settings]
 }
 
 // limitsOf are those of a workload of so many items.
@@ -64,4 +64,4 @@ func indexOf(items messages.Table[messages.WorkItem]) map[string]int32 {
 }
 
 // unknownOrigin is the origin of items of which nobody knows who had them.
-func unknownOrigin(string) (release, bool) { return release{}, false }
+func unknownOrigin(string) (origin, bool) { return origin{}, false }

@@ -67,7 +67,7 @@ func (k known) applied(o *order, index uint64) {
 		case orderTell:
 			a.Changed = o.passed
 		default:
-			a.Releasing, a.Reason, a.Unreadable = o.kind == orderRevoke, o.reason, false
+			a.Releasing, a.Reason, a.Unreadable = o.kind == orderRevoke, string(o.reason), false
 		}
 		k.set(o.from, o.item, a)
 	}

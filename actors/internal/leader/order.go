@@ -13,7 +13,7 @@ type order struct {
 	kind     orderKind
 	item     string
 	from, to string // members; empty where there is none
-	reason   string // the plan's
+	reason   reason
 	cause    string // of a grant: the text of its key
 	session  string // granted to
 	// key is the key at from, as the leader knows it.
@@ -61,7 +61,7 @@ func (o order) about(keys protocol.Keys) string {
 
 // value is what the key of from is to say: as it is, but for what the order changes.
 func (o order) value() []byte {
-	a := protocol.Assignment{State: protocol.StateOwn, Session: o.key.Session, Reason: o.reason,
+	a := protocol.Assignment{State: protocol.StateOwn, Session: o.key.Session, Reason: string(o.reason),
 		AtOnce: o.key.AtOnce, Restart: o.key.Restart, Changed: o.key.Changed, Other: o.key.Other}
 	switch o.kind {
 	case orderRevoke:

@@ -17,12 +17,12 @@ type plan struct {
 	orders []order // by member, then item
 	says   messages.Plan
 	// waiting: there is something to place or to move once it has been quiet long enough.
-	waiting  bool
-	wake     time.Time // when time alone changes the plan; zero: never
-	later    time.Time // the same, for what nobody waits for
-	brake    brake
-	releases map[string]time.Time // the items that are on the move, and since when
-	doubles  []string             // items with more than one key: somebody else wrote one
+	waiting   bool
+	wake      time.Time // when time alone changes the plan; zero: never
+	later     time.Time // the same, for what nobody waits for
+	brake     brake
+	onTheMove map[string]time.Time // items, and since when
+	doubles   []string             // items with more than one key: somebody else wrote one
 }
 
 // plan decides.
@@ -36,7 +36,7 @@ func (in *inputs) plan() plan {
 		p.says.Brake, p.says.Frozen = p.brake.text, p.brake.cause == brakeOff
 		return p
 	}
-	in.takeBack(&p, append(b.extra, in.gone(&p, b)...), "removed")
+	in.takeBack(&p, append(b.extra, in.gone(&p, b)...), reasonRemoved)
 	in.takeBack(&p, b.barred, reasonQuarantined)
 	in.sweep(&p)
 	in.writeAnew(&p, b)
@@ -62,7 +62,7 @@ func byMemberThenItem(x, y order) int {
 // count fills in what the plan says of the present.
 func (in *inputs) count(p *plan, b *board) {
 	shares := map[string]messages.Share{}
-	p.releases = map[string]time.Time{}
+	p.onTheMove = map[string]time.Time{}
 	for id := range in.members.IDs() {
 		shares[id] = messages.Share{}
 	}
@@ -85,11 +85,11 @@ func (in *inputs) count(p *plan, b *board) {
 		}
 		owned(b.keys[i], item.Weight)
 		if b.keys[i].Releasing {
-			since, known := in.releases[item.ID]
+			since, known := in.onTheMove[item.ID]
 			if !known {
 				since = in.now
 			}
-			p.releases[item.ID] = since
+			p.onTheMove[item.ID] = since
 		}
 	}
 	p.says.Quarantined = len(b.free)
@@ -128,14 +128,14 @@ func (in *inputs) gone(p *plan, b *board) []keyRef {
 }
 
 // revoke has the owner give an item up.
-func (p *plan) revoke(ref keyRef, reason string) {
+func (p *plan) revoke(ref keyRef, why reason) {
 	p.orders = append(p.orders, order{kind: orderRevoke, item: ref.item, from: ref.member,
-		key: ref.Assignment, reason: reason})
+		key: ref.Assignment, reason: why})
 }
 
 // takeBack takes keys away: those of members that are there by asking them to, those of vanished
 // ones when their grace is over.
-func (in *inputs) takeBack(p *plan, keys []keyRef, why string) {
+func (in *inputs) takeBack(p *plan, keys []keyRef, why reason) {
 	for _, ref := range keys {
 		m, present := in.members.Get(ref.member)
 		away := in.absent[ref.member]
@@ -172,9 +172,9 @@ func (in *inputs) writeAnew(p *plan, b *board) {
 		m, _ := in.members.Get(ref.member)
 		switch {
 		case ref.Unreadable:
-			p.revoke(ref, "unreadable")
+			p.revoke(ref, reasonUnreadable)
 		case addressedToNobody(ref.Assignment, m):
-			p.revoke(ref, "not-addressed")
+			p.revoke(ref, reasonNotAddressed)
 		default:
 			continue
 		}
@@ -195,7 +195,7 @@ func addressedToNobody(a messages.Assignment, m messages.Member) bool {
 func (in *inputs) move(p *plan, b *board, placed placement.Plan) map[int32]bool {
 	p.orders = slices.Grow(p.orders, len(placed.Moves))
 	moving := map[int32]bool{}
-	onTheMove, room := in.onTheMove(p)
+	n, room := p.countOnTheMove(in.now, in.stopping)
 	for _, move := range placed.Moves {
 		ref := b.keys[move.Item]
 		if move.From == placement.None {
@@ -207,46 +207,39 @@ func (in *inputs) move(p *plan, b *board, placed placement.Plan) map[int32]bool 
 		if b.items[move.Item].Leaving || m.Leaving {
 			continue // on its way already; a leaving member releases without being asked
 		}
-		if in.putOff(p, b, ref, move, onTheMove >= in.budget, room) {
+		why := in.why(move.Reason, ref.item)
+		if in.putOff(p, b, ref, why, n >= in.budget, room) {
 			continue
 		}
-		onTheMove++
+		n++
 		moving[move.Item] = true
-		p.revoke(ref, in.reason(move.Reason, ref.item))
+		p.revoke(ref, why)
 	}
 	return moving
 }
 
 // putOff tells whether a move has to wait: for the soak, for others that are on the move, or
 // because the item was placed just now. Room is when others are on the move no more at the latest.
-func (in *inputs) putOff(p *plan, b *board, ref keyRef, move placement.Move, full bool,
+func (in *inputs) putOff(p *plan, b *board, ref keyRef, why reason, full bool,
 	room time.Time) bool {
-	switch move.Reason {
-	case placement.Balance:
-		switch {
-		case !in.balance:
-			p.waiting = true
-		case b.grace:
-		case full:
-			p.wake = actor.Earliest(p.wake, room)
-		default:
-			return false
-		}
-		return true
-	case placement.Drain:
-		if full && in.patient(p, ref.member) {
-			p.wake = actor.Earliest(p.wake, room) // or its turn comes when another has moved
-			return true
-		}
+	t := traits[why]
+	switch {
+	case t.soak && !in.balance:
+		p.waiting = true
+	case t.soak && b.grace:
+	case t.budget && full && (!t.drain || in.patient(p, ref.member)):
+		p.wake = actor.Earliest(p.wake, room) // or its turn comes when another has moved
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
-// onTheMove counts the items that are, and tells when it will be fewer though none of them stops;
-// zero: never.
-func (in *inputs) onTheMove(p *plan) (n int, room time.Time) {
-	for _, since := range p.releases {
-		if over := since.Add(in.stopping); in.now.Before(over) {
+// countOnTheMove counts the items that are, and tells when it will be fewer though none of them
+// stops; zero: never.
+func (p *plan) countOnTheMove(now time.Time, stopping time.Duration) (n int, room time.Time) {
+	for _, since := range p.onTheMove {
+		if over := since.Add(stopping); now.Before(over) {
 			n++
 			room = actor.Earliest(room, over)
 		}
@@ -280,15 +273,15 @@ func (in *inputs) give(p *plan, b *board, ref keyRef, move placement.Move) {
 	item := b.items[move.Item].ID
 	to, m := in.members.At(move.To.Member())
 	o := order{kind: orderGrant, item: item, to: to, session: m.Session,
-		reason: move.Reason.String(), note: in.leavesQuarantine(item)}
-	o.cause = o.reason
+		reason: reason(move.Reason.String()), note: in.leavesQuarantine(item)}
+	o.cause = string(o.reason)
 	if r, ok := in.origin(item); ok && ref.member == "" {
-		o.cause = r.why
+		o.cause = string(r.why)
 	}
 	if ref.member != "" {
 		o.kind, o.from, o.key, o.ack = orderReap, ref.member, ref.Assignment,
 			in.absent[ref.member].ack
-		o.reason, o.cause = "takeover", "takeover"
+		o.reason, o.cause = reasonTakeover, string(reasonTakeover)
 	}
 	if text := b.prefers(move); text != "" {
 		o.cause += protocol.Prefers + text
@@ -309,18 +302,18 @@ func (in *inputs) callBack(p *plan, b *board, moving map[int32]bool) {
 			continue // what nobody could start again is released, and granted anew
 		}
 		p.orders = append(p.orders, order{kind: orderCancel, item: item.ID, from: ref.member,
-			key: ref.Assignment, reason: "cancelled"})
+			key: ref.Assignment, reason: reasonCancelled})
 	}
 }
 
-// reason is the planner's reason for a move in words. What the leader itself has pinned for the
+// why is the reason of a move. What the leader itself has pinned for the
 // planner was preferred there by an operator, or has failed elsewhere.
-func (in *inputs) reason(r placement.Reason, item string) string {
+func (in *inputs) why(r placement.Reason, item string) reason {
 	switch {
 	case r != placement.Pinned || in.control.Pins.Has(item):
-		return r.String()
+		return reason(r.String())
 	case in.control.Preferred.Has(item):
-		return "preferred"
+		return reasonPreferred
 	}
 	return reasonFailing
 }

@@ -39,7 +39,7 @@ func (in *inputs) prefer(b *board, p *plan) {
 		item, at := &b.items[i], to(i)
 		j := at.Member()
 		if !fits(b.members[j], used[j], weight(*item)) ||
-			in.at(item.ID, b.members[j].ID, in.fresh(item.ID)) {
+			in.failedAt(item.ID, b.members[j].ID, in.countingFailures(item.ID)) {
 			continue
 		}
 		if item.Owner != placement.None && item.Owner != at && !item.Leaving && !in.balance {

@@ -15,13 +15,6 @@ import (
 // other member. After failures at two members, or where there is no other, it is quarantined:
 // nobody runs it until an operator says so, or a member of a new id registers.
 
-// The reasons of revocations for that.
-const (
-	reasonFailing     = "failing"     // it is tried elsewhere
-	reasonQuarantined = "quarantined" // nobody is to run it
-	reasonElsewhere   = "elsewhere"   // it is not any more: another member takes it
-)
-
 // failures are what is known of work that fails.
 type failures struct {
 	notes   map[string]note     // by item: what the leader has noted in Consul
@@ -120,8 +113,8 @@ func (in *inputs) ended(item string) (byOrder, madeAnew bool) {
 	return n.EndedBy(order, n.index), n.OfEarlier(w.CreateIndex, n.index)
 }
 
-// fresh are the failures of an item that count now.
-func (in *inputs) fresh(item string) []protocol.FailedOwner {
+// countingFailures are the failures of an item that count now.
+func (in *inputs) countingFailures(item string) []protocol.FailedOwner {
 	byOrder, madeAnew := in.ended(item)
 	if byOrder || madeAnew {
 		return nil
@@ -130,9 +123,9 @@ func (in *inputs) fresh(item string) []protocol.FailedOwner {
 		func(f protocol.FailedOwner) bool { return !in.now.Before(f.Until()) })
 }
 
-// at tells whether an item has failed at a member: a quarantined one for good, another one under
-// the session of now, for the member may have been mended.
-func (in *inputs) at(item, member string, failed []protocol.FailedOwner) bool {
+// failedAt tells whether an item has failed at a member: a quarantined one for good, another one
+// under the session of now, for the member may have been mended.
+func (in *inputs) failedAt(item, member string, failed []protocol.FailedOwner) bool {
 	m, _ := in.members.Get(member)
 	barred := in.failures.notes[item].Since != 0
 	return slices.ContainsFunc(failed, func(f protocol.FailedOwner) bool {
@@ -157,13 +150,13 @@ func (in *inputs) takeFailing(p *plan, b *board) map[string]bool {
 			continue // what is to be started anew first is judged by what comes then
 		}
 		note, quarantined := in.noteOf(b, item, ref, r)
-		reason := reasonFailing
+		why := reasonFailing
 		if quarantined {
-			reason = reasonQuarantined
+			why = reasonQuarantined
 		}
 		item.Pin, item.Leaving, failed[item.ID] = placement.None, true, true
 		p.orders = append(p.orders, order{kind: orderRevoke, item: item.ID, from: ref.member,
-			key: ref.Assignment, reason: reason, note: &note})
+			key: ref.Assignment, reason: why, note: &note})
 	}
 	return failed
 }
@@ -175,7 +168,7 @@ func (in *inputs) noteOf(b *board, item *placement.Item, ref keyRef, r report) (
 	w, _ := in.workload.Get(item.ID)
 	n = protocol.Quarantine{Orders: in.control.Index, Made: w.CreateIndex}
 	again := false
-	for _, f := range in.fresh(item.ID) {
+	for _, f := range in.countingFailures(item.ID) {
 		if f.Member != ref.member {
 			n.Failed = append(n.Failed, f)
 		} else if f.Session == r.session {
@@ -198,7 +191,7 @@ func (in *inputs) noteOf(b *board, item *placement.Item, ref keyRef, r report) (
 func (in *inputs) another(b *board, item *placement.Item, failed []protocol.FailedOwner) bool {
 	pin, pinned := in.control.Pins.Get(item.ID)
 	return slices.ContainsFunc(b.members, func(m placement.Member) bool {
-		return !m.Drain && (!pinned || m.ID == pin) && !in.at(item.ID, m.ID, failed)
+		return !m.Drain && (!pinned || m.ID == pin) && !in.failedAt(item.ID, m.ID, failed)
 	})
 }
 
@@ -211,7 +204,7 @@ func (in *inputs) elsewhere(b *board, item placement.Item, failed []protocol.Fai
 	}
 	best, bestFits := placement.None, false
 	for j, m := range b.members {
-		if m.Drain || in.at(item.ID, m.ID, failed) {
+		if m.Drain || in.failedAt(item.ID, m.ID, failed) {
 			continue
 		}
 		ok := fits(m, loads[j], weight(item))
@@ -236,15 +229,15 @@ func (in *inputs) avoidWhereItFailed(b *board) {
 		if _, noted := in.failures.notes[item.ID]; !noted || item.Pin != placement.None {
 			continue
 		}
-		failed := slices.DeleteFunc(in.fresh(item.ID), func(f protocol.FailedOwner) bool {
-			return !in.at(item.ID, f.Member, []protocol.FailedOwner{f})
+		failed := slices.DeleteFunc(in.countingFailures(item.ID), func(f protocol.FailedOwner) bool {
+			return !in.failedAt(item.ID, f.Member, []protocol.FailedOwner{f})
 		})
 		if len(failed) == 0 {
 			continue // those members are gone, or were registered anew
 		}
 		if j := item.Owner.Member(); item.Owner != placement.None &&
 			fits(b.members[j], pinned[j], weight(*item)) &&
-			!in.at(item.ID, b.members[j].ID, failed) {
+			!in.failedAt(item.ID, b.members[j].ID, failed) {
 			pinned[j] += weight(*item)
 			item.Pin = item.Owner
 		} else if item.Pin = in.elsewhere(b, *item, failed, loads); item.Pin != placement.None {
@@ -260,22 +253,22 @@ func (in *inputs) forget(p *plan, failed map[string]bool) {
 	for item, n := range in.failures.notes {
 		_, wanted := in.index[item]
 		byOrder, madeAnew := in.ended(item)
-		fresh := in.fresh(item)
-		reason, over := "", true
+		fresh := in.countingFailures(item)
+		why, over := reason(""), true // an order needs none
 		switch {
 		case failed[item]:
 			continue
 		case byOrder:
 		case madeAnew:
-			reason = "removed"
+			why = reasonRemoved
 		case !wanted:
 			p.waiting = p.waiting || !in.place
-			reason, over = "removed", in.place
+			why, over = reasonRemoved, in.place
 		default:
-			reason, over = "expired", n.Since == 0 && len(fresh) == 0
+			why, over = reasonExpired, n.Since == 0 && len(fresh) == 0
 		}
 		if over {
-			p.orders = append(p.orders, order{kind: orderForget, item: item, reason: reason,
+			p.orders = append(p.orders, order{kind: orderForget, item: item, reason: why,
 				note: &n.Quarantine})
 		}
 		for _, f := range fresh { // one less may be a place more

@@ -57,7 +57,7 @@ func (a *Assigner) look(now time.Time) *inputs {
 		origin: a.events.origin(seen.members.Items), zones: a.zones, brake: a.brake,
 		rest:   a.soak.rest(now, a.Settings),
 		limits: limitsOf(a.Settings, seen.workload.Items.Len())}
-	in.releases = a.releases
+	in.onTheMove = a.onTheMove
 	if a.planned != nil && a.workloadAt == seen.workload.Index {
 		in.index = a.planned.index
 	} else {
@@ -76,7 +76,7 @@ func (a *Assigner) tell(in *inputs, p plan) {
 			a.Log.Info("brake-off")
 		}
 	}
-	a.brake, a.releases = p.brake, p.releases
+	a.brake, a.onTheMove = p.brake, p.onTheMove
 	for _, item := range p.doubles {
 		a.unreadable.Skip(store.Entry{Key: a.Keys.Assignments() + "*/" + item},
 			"the item has two keys: the younger is taken back")
@@ -86,7 +86,7 @@ func (a *Assigner) tell(in *inputs, p plan) {
 			p.says.Unplaced)
 	}
 	if a.settled = p.says.Settled; p.says.Settled {
-		clear(a.events.released) // nobody asks for them any more
+		clear(a.events.origins) // nobody asks for them any more
 	}
 	a.events.see(in.now, view{members: in.members, absent: in.absent, control: in.control,
 		brake: p.brake, holds: func(id string) int { return len(a.known[id]) }})
@@ -96,7 +96,7 @@ func (a *Assigner) tell(in *inputs, p plan) {
 
 // observe tells the observer of one applied order, before it is taken in.
 func (a *Assigner) observe(o *order) {
-	a.Observer.Observe(messages.Assigned{Action: o.verb(), Reason: o.reason, Items: 1})
+	a.Observer.Observe(messages.Assigned{Action: o.verb(), Reason: string(o.reason), Items: 1})
 	if o.kind == orderReap {
 		away := a.absences.away[o.from]
 		missed := away.asked

@@ -33,8 +33,8 @@ func TestItemsStayInTheirZone(t *testing.T) {
 		"of lost members": {lost, []string{"reap d n4 n1: takeover, prefers zone a",
 			"reap c n3 n2: takeover, prefers zone b"}},
 		"of members that have left": {func(s *inputs) {
-			s.origin = func(item string) (release, bool) {
-				return release{map[string]string{"c": "n3", "d": "n4"}[item], "left"}, true
+			s.origin = func(item string) (origin, bool) {
+				return origin{map[string]string{"c": "n3", "d": "n4"}[item], "left"}, true
 			}
 		}, []string{"grant d n1: left, prefers zone a", "grant c n2: left, prefers zone b"}},
 		"of members whose zone nobody knows": {func(s *inputs) {

@@ -112,7 +112,7 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 		return func(s *inputs) {
 			s.has("n1", "a", "b")
 			s.has("n2", "c~", "d")
-			s.budget, s.releases = 1, map[string]time.Time{"c": s.now.Add(-ago)}
+			s.budget, s.onTheMove = 1, map[string]time.Time{"c": s.now.Add(-ago)}
 			s.control.Drain = messages.TableOf(map[string]time.Time{"n2": {}})
 		}
 	}
