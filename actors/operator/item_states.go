@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coordd/coordd/actors/internal/leader"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 )
@@ -331,9 +332,9 @@ func (v *view) owned(key keyView) ItemStatus {
 	case key.State == protocol.StateRel:
 		i.State, i.Why = ItemStopping, "it is on its way to another member"
 		switch key.Reason {
-		case "failing":
+		case leader.Failing:
 			i.Why = "its work failed too often here: it is tried at another member"
-		case "quarantined":
+		case leader.Quarantined:
 			i.Why = "its work failed too often: nobody is to run it"
 		}
 		if m.Status == protocol.StatusLeaving {

@@ -163,7 +163,7 @@ func planOf(f leader.Forecast) Plan {
 		case m.From == "":
 			p.Starting++
 		case move.From == placement.None: // its owner is gone
-			m.Why = "takeover"
+			m.Why = leader.Takeover
 			p.Minimum++
 			fallthrough
 		default:
@@ -179,7 +179,7 @@ func planOf(f leader.Forecast) Plan {
 			at = ""
 		case f.Gone[at]: // it stops with its owner
 			p.Moves = append(p.Moves, PlanMove{Item: f.Items[u.Item].ID, From: at,
-				Why: "takeover"})
+				Why: leader.Takeover})
 			p.Moving++
 			p.Minimum++
 			members[at].Gives++

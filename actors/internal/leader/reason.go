@@ -47,6 +47,13 @@ const (
 	reasonChanged   reason = "changed"   // its owner is told that it has changed in the workload
 )
 
+// What those who do not lead compare with.
+const (
+	Takeover    = string(reasonTakeover)
+	Failing     = string(reasonFailing)
+	Quarantined = string(reasonQuarantined)
+)
+
 // trait is what the rest of the package has to know of a reason.
 type trait struct {
 	soak   bool // a move waits for the leader soak, and for graces to end
