@@ -136,6 +136,40 @@ func TestADiskThatIsWellAgainTakesWritesAgain(t *testing.T) {
 	})
 }
 
+// Of two writes in a log whose ends the disk has not taken, the second would be sent anew.
+func TestNoWriteIsSentBeforeTheDiskHasTheEndOfTheOneBefore(t *testing.T) {
+	dir := t.TempDir()
+	run(t, func(t *testing.T, r *rig) {
+		var d disk
+		s := r.start(logged(dir), configstore.WithSync(d.sync)).ready()
+		other := r.start().ready()
+		s.put("warm", "1")
+		s.net.Cut(errors.New("cut off"))
+		for _, k := range []string{"a", "b"} {
+			if _, err := s.Put(r.ctx(time.Second), k, []byte("1")); !errors.Is(err,
+				configstore.ErrPending) {
+				t.Fatal(k, err)
+			}
+		}
+		d.fails.Store(true)
+		s.net.Cut(nil)
+		time.Sleep(time.Minute)
+		r.expect("a", r.raw("config_data/a"), "1")
+		r.expect("writes of b beside a disk that fails", r.times("b=1"), 0)
+		s.kill()
+		d.fails.Store(false)
+		s = r.start(logged(dir)).ready()
+		r.await("b is through", time.Minute, func() bool { return s.Queue().Get().Waiting == 0 })
+		must(t, other.Delete(r.ctx(time.Minute), "b"))
+		s.stop()
+		s = r.start(logged(dir)).ready()
+		time.Sleep(time.Minute)
+		r.expect("b, deleted by another", r.raw("config_data/b"), "-")
+		r.expect("writes of a", r.times("a=1"), 1)
+		r.expect("writes of b", r.times("b=1"), 1)
+	})
+}
+
 // A refused write waits in the log, and those behind it wait with it, until the disk takes it.
 func TestARefusedWriteIsKeptInTheLogUntilItIsInTheFile(t *testing.T) {
 	dir := t.TempDir()

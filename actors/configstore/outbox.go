@@ -173,13 +173,14 @@ func (a *outbox) append(b *outboxState, record []byte) error {
 	return b.wal.Append(record)
 }
 
-// errNotLogged says that the disk did not accept that a write was refused. The sender tells the
-// verdict again.
-var errNotLogged = errors.New("the log cannot record that a write was refused")
+// errNotLogged says that the disk did not accept what became of a write. The sender tells the
+// verdict again, and sends nothing until then.
+var errNotLogged = errors.New("the log cannot record what became of a write")
 
-// finish removes a write from the queue and tells its caller the verdict; if the caller has gone
-// and counts on the log, the write goes into the file "conflicts". A refusal is on the disk before
-// anybody hears of it: after a crash the write must not be sent again.
+// finish tells the caller of a write the verdict and removes the write from the queue; if the caller
+// has gone and counts on the log, the write goes into the file "conflicts". A refusal is on the disk
+// before anybody hears of it: after a crash the write must not be sent again. A write stays in the
+// queue until the log has its end. So of the writes in a log only the first can have been sent.
 func (a *outbox) finish(b *outboxState, v verdict) error {
 	j := b.queue.find(v.number)
 	if j == nil {
@@ -193,21 +194,29 @@ func (a *outbox) finish(b *outboxState, v verdict) error {
 		}
 		j.refused = r.Why
 	}
-	told := j.call != nil && j.call.tell(receipt{index: v.at, keys: v.keys}, v.err)
-	if j.refused != "" && !told {
-		if err := b.keep(j); err != nil {
-			a.warn(err)
+	if !j.told {
+		told := j.call != nil && j.call.tell(receipt{index: v.at, keys: v.keys}, v.err)
+		if j.refused != "" && !told {
+			if err := b.keep(j); err != nil {
+				a.warn(err)
+				return errNotLogged
+			}
+			a.log.Error("config-write-refused", "write", j.number, "key", j.ops[0].key, "keys",
+				len(j.ops), "taken", j.taken, "err", j.refused, "kept_in", b.conflicts,
+				"do", "compare it with what Consul has, and write it again if it is still wanted")
+		}
+		j.told = true
+	}
+	if j.logged {
+		// Where no other write waits, the next one that is logged brings this to the disk.
+		r := record{Done: j.number, Keys: v.keys, Last: b.last}
+		if a.mark(b, r, len(b.queue.jobs) > 1) != nil {
 			return errNotLogged
 		}
-		a.log.Error("config-write-refused", "write", j.number, "key", j.ops[0].key, "keys",
-			len(j.ops), "taken", j.taken, "err", j.refused, "kept_in", b.conflicts,
-			"do", "compare it with what Consul has, and write it again if it is still wanted")
 	}
 	b.queue.finish(j, v.keys, v.at)
-	if j.logged {
-		// The mark is on the disk before the next write is sent, with that write or by itself. So of
-		// the writes in a log only the first can have been sent.
-		_ = a.mark(b, record{Done: j.number, Keys: v.keys, Last: b.last}, len(b.queue.jobs) > 0)
+	if b.wal != nil && len(b.queue.jobs) == 0 && b.wal.Size() > compactAt {
+		a.warn(b.wal.Rewrite(b.compact()...))
 	}
 	return nil
 }
@@ -223,17 +232,11 @@ func (a *outbox) warn(err error) {
 // compactAt is the size from which the log is made anew once nothing waits.
 const compactAt = 1 << 20
 
-// mark records what became of a write.
+// mark records what became of a write that is still in the queue.
 func (a *outbox) mark(b *outboxState, r record, synced bool) error {
-	var err error
-	if len(b.queue.jobs) == 0 && b.wal.Size() > compactAt {
-		err = b.wal.Rewrite(b.compact()...)
-	} else if err = b.wal.Note(r.encode(), synced); errors.Is(err, wal.ErrBroken) {
-		records := b.compact()
-		if r.Refused != 0 { // the write is still in the queue
-			records = append(records, r.encode())
-		}
-		err = b.wal.Rewrite(records...)
+	err := b.wal.Note(r.encode(), synced)
+	if errors.Is(err, wal.ErrBroken) {
+		err = b.wal.Rewrite(append(b.compact(), r.encode())...)
 	}
 	a.warn(err)
 	return err

@@ -41,6 +41,7 @@ type job struct {
 	late    bool
 	logged  bool
 	refused string // why, once that is in the log
+	told    bool   // its caller has the verdict, or the file "conflicts" has the write
 	size    int
 	call    *call // nil: it comes from the log
 }
