@@ -56,7 +56,8 @@ or handed over, the command gets SIGTERM, and SIGKILL after the stop timeout or 
 lease. Then this candidate waits for its next turn, or ends with exit code 1 if --once is given.
 
 SIGINT and SIGTERM stop the command, give the leadership up and end with exit code 0. SIGHUP,
-SIGUSR1 and SIGUSR2 are passed on to the command. No command outlives its coordd.
+SIGUSR1 and SIGUSR2 are passed on to the command. While its guard process lives, no command outlives
+its coordd.
 
 A leader that resigns is succeeded at once. A leader that is killed (kill -9) is succeeded within
 about a second of its command's end; one that hangs after check-ttl + lock-delay, 17.5s by default;

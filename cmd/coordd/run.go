@@ -35,8 +35,9 @@ on standard input, and the variables COORDD_ITEM, COORDD_TOKEN, COORDD_MEMBER an
 The token rises each time an item changes hands. Pass it on to what the command writes to: there a
 late write of a former owner can be refused. When the item is to be given up, the command gets
 SIGTERM, and SIGKILL after the stop timeout. A command that ends earlier is started again, after a
-pause that grows. No command outlives its coordd. A guard process hands the items of a killed coordd
-over, unless it is started again within --restart-wait.
+pause that grows. A guard process is the parent of the commands: while it lives, none outlives its
+coordd. It hands the items of a killed coordd over, unless that is started again within
+--restart-wait.
 
 Without --exec the member takes no items: it can lead, and route. With --hold-items it takes items
 for a service beside it, at --address.

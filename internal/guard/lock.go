@@ -104,10 +104,11 @@ func (l *locker) try() error {
 	return nil
 }
 
+// sign writes over what is there, and cuts off the rest: a full disk takes nothing from the file.
 func (l *locker) sign() error {
-	err := l.file.Truncate(0)
+	n, err := l.file.WriteAt([]byte(l.cgroup+"\n"), 0)
 	if err == nil {
-		_, err = l.file.WriteAt([]byte(l.cgroup+"\n"), 0)
+		err = l.file.Truncate(int64(n))
 	}
 	return err
 }
