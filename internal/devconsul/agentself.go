@@ -25,6 +25,23 @@ func (a *Agent) member() map[string]any {
 	}
 }
 
+func (s *Server) agentMembers(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if err := checkFilter(r.URL.Query()); err != nil {
+		return nil, err
+	}
+	all := []any{}
+	for _, a := range s.agents {
+		all = append(all, a.member())
+	}
+	return all, nil
+}
+
+func (s *Server) agentVersion(http.ResponseWriter, *http.Request) (any, error) {
+	return map[string]string{
+		"SHA": "", "BuildDate": "1970-01-01T00:00:01Z", "HumanVersion": version, "FIPS": "",
+	}, nil
+}
+
 // agentSelf tells what clients look for: the node, the version, the limits and whether there is a
 // leader.
 func (s *Server) agentSelf(_ http.ResponseWriter, r *http.Request) (any, error) {

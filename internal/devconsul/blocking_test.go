@@ -2,11 +2,15 @@ package devconsul_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/hashicorp/consul/api"
 )
 
 // TestBlockingQueriesWakeForWhatWakesThemInConsul holds cases that were run against Consul 1.22.7,
@@ -101,6 +105,46 @@ func TestWaitIsFiveMinutesUnlessSaidAndTenAtMost(t *testing.T) {
 	})
 }
 
+func TestJitterIsASixteenthOfTheWaitAtMost(t *testing.T) {
+	bubbleWith(t, devconsul.Config{}, func(w world) {
+		w.call("PUT /v1/kv/a")
+		seen := make(map[time.Duration]bool)
+		for range 50 {
+			p := w.watch(context.Background(), "/v1/kv/a", "16s")
+			<-p.done
+			if p.took < 16*time.Second || p.took >= 17*time.Second {
+				t.Errorf("took %v", p.took)
+			}
+			seen[p.took] = true
+		}
+		if len(seen) < 2 {
+			t.Error("no jitter")
+		}
+	})
+}
+
+func TestEndOfTheContextEndsABlockingQueryAtOnce(t *testing.T) {
+	bubble(t, func(w world) {
+		w.call("PUT /v1/kv/a")
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		p := w.watch(ctx, "/v1/kv/a", "5m")
+		<-p.done
+		if !errors.Is(p.err, context.DeadlineExceeded) || p.took != 3*time.Second {
+			t.Errorf("%v after %v", p.err, p.took)
+		}
+		// The same through the client, with a query that is given up by hand.
+		ctx, cancel = context.WithCancel(context.Background())
+		time.AfterFunc(time.Second, cancel)
+		start := time.Now()
+		_, _, err := w.c.KV().Get("a",
+			(&api.QueryOptions{WaitIndex: w.key("a").ModifyIndex}).WithContext(ctx))
+		if !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
 func TestCloseEndsBlockingQueriesAndRefusesRequests(t *testing.T) {
 	bubble(t, func(w world) {
 		w.call("PUT /v1/kv/a")
@@ -113,6 +157,31 @@ func TestCloseEndsBlockingQueriesAndRefusesRequests(t *testing.T) {
 		if _, err := w.do(context.Background(), "GET", "/v1/kv/a", ""); err == nil ||
 			!strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+func TestSessionsAreWatched(t *testing.T) {
+	bubble(t, func(w world) {
+		s := w.session(`{"Checks":[]}`)
+		for _, c := range []struct {
+			watch, when string
+			wake        bool
+		}{
+			{"list", "PUT /v1/session/create", true},
+			{"list", "PUT /v1/session/renew/" + s, false},
+			{"info/" + s, "PUT /v1/session/create", false},
+			{"node/coordd-dev", "PUT /v1/session/create", true},
+			{"node/coordd-dev", "PUT /v1/kv/a", false},
+			{"info/none", "PUT /v1/session/create", false},
+			{"info/" + s, "PUT /v1/session/destroy/" + s, true},
+		} {
+			p := w.watch(context.Background(), "/v1/session/"+c.watch, "10s")
+			w.call(c.when)
+			<-p.done
+			if woke := p.took == 0; woke != c.wake {
+				t.Errorf("%s, %s: returned after %v", c.watch, c.when, p.took)
+			}
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // Parts of Consul's answers that are always the same here, because Connect is not.
@@ -39,6 +40,25 @@ func (s *service) view() *serviceView {
 	}
 }
 
+// serviceNodeView is a service with its node's fields beside it, as catalog/service shows it.
+type serviceNodeView struct {
+	ID, Node, Address, Datacenter string
+	TaggedAddresses, NodeMeta     map[string]string
+	ServiceKind                   string
+	ServiceID, ServiceName        string
+	ServiceTags                   []string
+	ServiceAddress                string
+	ServiceWeights                weights
+	ServiceMeta                   map[string]string
+	ServicePort                   int
+	ServicePorts                  []string
+	ServiceSocketPath             string
+	ServiceEnableTagOverride      bool
+	ServiceProxy, ServiceConnect  json.RawMessage
+	ServiceLocality               *struct{}
+	CreateIndex, ModifyIndex      uint64
+}
+
 func orEmpty(tags []string) []string {
 	if tags == nil {
 		return []string{}
@@ -69,6 +89,20 @@ func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request,
 	}, true)
 }
 
+func (s *Server) catalogDatacenters(http.ResponseWriter, *http.Request) (any, error) {
+	return []string{s.cfg.Datacenter}, nil
+}
+
+func (s *Server) catalogNodes(w http.ResponseWriter, r *http.Request) (any, error) {
+	var found []*node
+	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
+		watchAll(ws, st.nodes)
+		found = under[node](st.nodes.Root(), nil, nil)
+		return st.idx.Nodes
+	})
+	return found, err
+}
+
 func (s *Server) catalogServices(w http.ResponseWriter, r *http.Request) (any, error) {
 	var found map[string][]string
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
@@ -84,6 +118,42 @@ func (s *Server) catalogServices(w http.ResponseWriter, r *http.Request) (any, e
 			found[svc.Service] = tags
 		}
 		return st.idx.Services
+	})
+	return found, err
+}
+
+func (s *Server) catalogService(w http.ResponseWriter, r *http.Request) (any, error) {
+	name := strings.TrimPrefix(r.URL.Path, "/v1/catalog/service/")
+	if name == "" {
+		return nil, badRequest("Missing service name")
+	}
+	var found []*serviceNodeView
+	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
+		watchAll(ws, st.services, st.nodes)
+		found = []*serviceNodeView{}
+		all := servicesNamed(st.services.Root(), name)
+		for _, svc := range all {
+			if !svc.hasTags(r.URL.Query()["tag"]) {
+				continue
+			}
+			v, _ := st.nodes.Get(treeKey(fold(svc.Node)))
+			n := v.(*node)
+			meta := svc.Meta
+			if meta == nil {
+				meta = map[string]string{}
+			}
+			found = append(found, &serviceNodeView{
+				ID: n.ID, Node: n.Node, Address: n.Address, Datacenter: n.Datacenter,
+				TaggedAddresses: n.TaggedAddresses, NodeMeta: n.Meta,
+				ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: orEmpty(svc.Tags),
+				ServiceAddress: svc.Address,
+				ServiceWeights: svc.Weights, ServiceMeta: meta, ServicePort: svc.Port,
+				ServiceEnableTagOverride: svc.EnableTagOverride, ServiceProxy: noProxy,
+				ServiceConnect: noConnect,
+				CreateIndex:    svc.CreateIndex, ModifyIndex: svc.ModifyIndex,
+			})
+		}
+		return st.serviceIndex(name, len(all) > 0, false)
 	})
 	return found, err
 }

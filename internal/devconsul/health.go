@@ -19,6 +19,24 @@ func (s *Server) healthQuery(w http.ResponseWriter, r *http.Request,
 	return found, err
 }
 
+func (s *Server) healthNode(w http.ResponseWriter, r *http.Request) (any, error) {
+	name := strings.TrimPrefix(r.URL.Path, "/v1/health/node/")
+	if name == "" {
+		return nil, badRequest("Missing node name")
+	}
+	return s.healthQuery(w, r, func(c *check) bool { return fold(c.Node) == fold(name) })
+}
+
+func (s *Server) healthState(w http.ResponseWriter, r *http.Request) (any, error) {
+	want := strings.TrimPrefix(r.URL.Path, "/v1/health/state/")
+	if want == "" {
+		return nil, badRequest("Missing check state")
+	}
+	return s.healthQuery(w, r, func(c *check) bool {
+		return want == "any" || c.Status == want
+	})
+}
+
 func (s *Server) healthChecks(w http.ResponseWriter, r *http.Request) (any, error) {
 	name := strings.TrimPrefix(r.URL.Path, "/v1/health/checks/")
 	if name == "" {
@@ -111,4 +129,15 @@ func (s *Server) statusLeader(_ http.ResponseWriter, r *http.Request) (any, erro
 		return "", nil
 	}
 	return serverAddr, nil
+}
+
+func (s *Server) statusPeers(_ http.ResponseWriter, r *http.Request) (any, error) {
+	q, err := s.parseQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	if q.datacenter != nil {
+		return nil, q.datacenter
+	}
+	return []string{serverAddr}, nil
 }

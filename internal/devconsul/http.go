@@ -43,9 +43,12 @@ func (s *Server) routes() {
 		{"/v1/session/destroy/", "PUT", s.locked(s.sessionDestroy)},
 		{"/v1/session/renew/", "PUT", s.locked(s.sessionRenew)},
 		{"/v1/session/info/", "GET", s.sessionInfo},
+		{"/v1/session/node/", "GET", s.sessionNode},
 		{"/v1/session/list", "GET", s.sessionList},
 
 		{"/v1/agent/self", "GET", s.locked(s.agentSelf)},
+		{"/v1/agent/members", "GET", s.locked(s.agentMembers)},
+		{"/v1/agent/version", "GET", s.agentVersion},
 		{"/v1/agent/services", "GET", s.locked(s.agentServices)},
 		{"/v1/agent/service/", "GET", s.locked(s.agentService)},
 		{"/v1/agent/checks", "GET", s.locked(s.agentChecks)},
@@ -58,12 +61,18 @@ func (s *Server) routes() {
 		{"/v1/agent/service/register", "PUT", s.locked(s.agentServiceRegister)},
 		{"/v1/agent/service/deregister/", "PUT", s.locked(s.agentServiceDeregister)},
 
+		{"/v1/catalog/datacenters", "GET", s.catalogDatacenters},
+		{"/v1/catalog/nodes", "GET", s.catalogNodes},
 		{"/v1/catalog/services", "GET", s.catalogServices},
+		{"/v1/catalog/service/", "GET", s.catalogService},
 
+		{"/v1/health/node/", "GET", s.healthNode},
 		{"/v1/health/checks/", "GET", s.healthChecks},
+		{"/v1/health/state/", "GET", s.healthState},
 		{"/v1/health/service/", "GET", s.healthService},
 
 		{"/v1/status/leader", "GET", s.statusLeader},
+		{"/v1/status/peers", "GET", s.statusPeers},
 	} {
 		s.mux.HandleFunc(e.pattern, s.wrap(strings.Split(e.methods, ","), e.h))
 	}

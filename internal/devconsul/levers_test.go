@@ -25,7 +25,7 @@ func TestDuringAnElectionOnlyStaleReadsSucceed(t *testing.T) {
 			"GET /v1/session/list",
 			`PUT /v1/txn [{"KV":{"Verb":"set","Key":"a"}}]`,
 			`PUT /v1/txn [{"KV":{"Verb":"get","Key":"a"}}]`,
-			"GET /v1/health/service/web",
+			"GET /v1/catalog/nodes", "GET /v1/health/service/web",
 		} {
 			w.want(line, 500, "No cluster leader")
 		}

@@ -18,8 +18,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-const noChecks = `{"Checks":[],"TTL":"10s","LockDelay":"1s"}`
-
 func TestMain(m *testing.M) {
 	os.Setenv("GODEBUG", "tracebacklabels=1")
 	goleak.VerifyTestMain(m)

@@ -66,9 +66,9 @@ func TestEachNodeHasItsOwnAgentAndTheirStateIsOne(t *testing.T) {
 		if name, err := two.Client().Agent().NodeName(); err != nil || name != "two" {
 			t.Errorf("its node is %q, %v", name, err)
 		}
-		found, _, err := w.c.Session().Info(on1, nil)
-		if err != nil || found == nil || found.Node != "one" || on1 == on2 {
-			t.Errorf("the session of one: %+v, %v", found, err)
+		found, _, err := w.c.Session().Node("one", nil)
+		if err != nil || len(found) != 1 || found[0].ID != on1 || on1 == on2 {
+			t.Errorf("the sessions of one: %v, %v", found, err)
 		}
 		if _, err := two.Client().KV().Put(&api.KVPair{Key: "k"}, nil); err != nil {
 			t.Error(err)
@@ -78,6 +78,9 @@ func TestEachNodeHasItsOwnAgentAndTheirStateIsOne(t *testing.T) {
 		}
 		if err := one.Client().Agent().UpdateTTL("service:web-two", "", "passing"); err == nil {
 			t.Error("an agent takes a report to another one's check")
+		}
+		if all, err := w.c.Agent().Members(false); err != nil || len(all) != 3 {
+			t.Errorf("%d members, %v", len(all), err)
 		}
 	})
 }

@@ -245,6 +245,16 @@ func (s *Server) sessionList(w http.ResponseWriter, r *http.Request) (any, error
 	})
 }
 
+func (s *Server) sessionNode(w http.ResponseWriter, r *http.Request) (any, error) {
+	node := strings.TrimPrefix(r.URL.Path, "/v1/session/node/")
+	if node == "" {
+		return nil, badRequest("Missing node name")
+	}
+	return s.readSessions(w, r, func(st *state, ws *watchSet) []*Session {
+		return sessionsUnder(st.byNode, treeKey(fold(node)), ws)
+	})
+}
+
 // readSessions runs a read of the sessions. Its index is always the table's.
 func (s *Server) readSessions(w http.ResponseWriter, r *http.Request,
 	run func(*state, *watchSet) []*Session) (any, error) {

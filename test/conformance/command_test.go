@@ -44,10 +44,14 @@ var commands = [][]string{
 	{"lock", "-n=3", "-timeout=5s", "cli/slots", "echo held"},
 	{"watch", "-type=key", "-key=cli/held/.lock"},
 	{"watch", "-type=keyprefix", "-prefix=none/"},
+	{"catalog", "datacenters"},
+	{"catalog", "nodes"},
 	{"catalog", "services"},
 	{"services", "register", "-name=cli-web", "-port=80"},
 	{"catalog", "services", "-tags"},
 	{"services", "deregister", "-id=cli-web"},
+	{"members"},
+	{"members", "-status=left"},
 }
 
 // The columns of a table are as wide as their widest entry, which is an address with a port of four

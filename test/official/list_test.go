@@ -14,15 +14,17 @@ var files = []string{
 var beside = []string{
 	// agent_test.go
 	"TestAPI_AgentCheckStartPassing", "TestAPI_AgentChecks", "TestAPI_AgentChecks_serviceBound",
-	"TestAPI_AgentEnableTagOverride", "TestAPI_AgentSelf",
+	"TestAPI_AgentEnableTagOverride", "TestAPI_AgentMembers", "TestAPI_AgentSelf",
 	"TestAPI_AgentServices_CheckBadStatus", "TestAPI_AgentServices_CheckID",
 	"TestAPI_AgentServices_CheckPassing", "TestAPI_AgentServices_MultipleChecks",
 	"TestAPI_AgentSetTTLStatus", "TestAPI_AgentUpdateTTLOpts",
 	// catalog_test.go
-	"TestAPI_CatalogServices",
+	"TestAPI_CatalogDatacenters", "TestAPI_CatalogNodes", "TestAPI_CatalogService",
+	"TestAPI_CatalogService_MultipleTags", "TestAPI_CatalogServices",
 	// health_test.go
-	"TestAPI_HealthChecks", "TestAPI_HealthChecks_AggregatedStatus",
-	"TestAPI_HealthService", "TestAPI_HealthService_MultipleTags", "TestAPI_HealthService_SingleTag",
+	"TestAPI_HealthChecks", "TestAPI_HealthChecks_AggregatedStatus", "TestAPI_HealthNode",
+	"TestAPI_HealthService", "TestAPI_HealthService_MultipleTags",
+	"TestAPI_HealthService_SingleTag", "TestAPI_HealthState",
 }
 
 const noCatalog = "it writes to the catalog, which only agents do on the embedded server"
