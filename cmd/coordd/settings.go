@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -92,8 +94,12 @@ func readSettings(path string, root *cobra.Command) (fileSettings, error) {
 	if err != nil {
 		return s, usage("--config: %v", err)
 	}
-	if err := yaml.Unmarshal(text, &s.lines); err != nil {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&s.lines); err != nil && err != io.EOF { // it may be empty
 		return s, usage("%s: %v: give lines such as \"ttl: 20s\"", path, err)
+	}
+	if err := d.Decode(new(yaml.Node)); err != io.EOF {
+		return s, usage("%s: more follows its settings, after a line \"---\": give one document", path)
 	}
 	known := settingNames(root)
 	for _, name := range slices.Sorted(maps.Keys(s.lines)) {

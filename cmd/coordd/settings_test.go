@@ -94,6 +94,17 @@ func TestSettingsAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
+func TestASettingsFileIsOneDocument(t *testing.T) {
+	for text, want := range map[string]bool{"": true, "---\nttl: 20s\n": true, "# none\n": true,
+		"ttl: 20s\n---\nid: n1\n": false, "ttl: 20s\n--- [\n": false} {
+		a, cmd := commandOf(t, "coordd run", "", "")
+		a.configPath = settingsFile(t, text)
+		if err := a.settings(cmd); (err == nil) != want {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // A number is decimal, and a time has a unit and a bound, whichever way it comes.
 func TestNumbersAndTimesAreReadAlikeEverywhere(t *testing.T) {
 	for flag, values := range map[string]map[string]string{

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -81,8 +80,8 @@ next ("coordd run --help", --on-change). All ids are checked before anything is 
 	return c
 }
 
-// maxInput is more than any value may have: a larger value is refused with its size.
-const maxInput = 64 << 20
+// maxInput is more than any value or workload may have, in bytes.
+const maxInput = 512 << 20
 
 // readAll reads a file; - means standard input.
 func (a *app) readAll(file string) ([]byte, error) {
@@ -95,7 +94,16 @@ func (a *app) readAll(file string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	return io.ReadAll(io.LimitReader(in, maxInput))
+	return readAtMost(in, maxInput)
+}
+
+// readAtMost reads all of it, and cuts nothing off.
+func readAtMost(in io.Reader, most int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(text)) > most {
+		return nil, fmt.Errorf("it has more than %d bytes: give it in parts", most)
+	}
+	return text, err
 }
 
 func (a *app) workRemove() *cobra.Command {
@@ -177,10 +185,10 @@ type itemLine struct {
 func parseItems(name string, text []byte) ([]operator.WorkInput, error) {
 	var items []operator.WorkInput
 	first := map[string]int{} // the line that an id came on
-	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
-	lines.Buffer(nil, maxInput)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSuffix(lines.Text(), "\r")
+	n := 0
+	for text := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
+		n++
+		line := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 		if strings.TrimSpace(line) == "" ||
 			strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "#columns:") {
 			continue
@@ -220,6 +228,9 @@ func parseItem(line string) (w operator.WorkInput, err error) {
 	if err := d.Decode(&in); err != nil {
 		return w, fmt.Errorf("%w: give one object such as {\"id\": \"device-1\", \"weight\": 2}",
 			err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return w, errors.New("more than one object: give each a line of its own")
 	}
 	w = operator.WorkInput{ID: in.ID, Weight: in.Weight, Payload: []byte(in.Payload)}
 	if in.Bytes != nil {

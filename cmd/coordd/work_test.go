@@ -59,12 +59,36 @@ func TestAFileOfItemsIsReadAsItsLinesSay(t *testing.T) {
 		`{"id": "a", "weight": -2}`:            "f:1: json: cannot unmarshal",
 		"a\n\nb\na\n":                          `f:4: item "a" came on line 1 already`,
 		"x/y":                                  `f:1: item id "x/y"`,
+		`{"id": "a"}{"id": "b"}`:               "f:1: more than one object",
+		`{"id": "a"} garbage`:                  "f:1: more than one object",
 		"{}":                                   "f:1: ",
 	} {
 		if _, err := parseItems("f", []byte(text)); !errors.Is(err, errUsage) ||
 			!strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%q: %v, want %s", text, err, says)
 		}
+	}
+}
+
+func TestAFileOfItemsIsReadWholeOrRefused(t *testing.T) {
+	line := "\t" + strings.Repeat("x", 49_000) + "\n"
+	var text strings.Builder
+	for i := range 1400 { // 65 MiB: more than any value may have
+		fmt.Fprintf(&text, "item-%d%s", i, line)
+	}
+	a := &app{surroundings: surroundings{in: strings.NewReader(text.String())}}
+	read, err := a.readAll("-")
+	must(t, err)
+	items, err := parseItems("-", read)
+	must(t, err)
+	if len(items) != 1400 || len(items[1399].Payload) != 49_000 {
+		t.Errorf("%d items", len(items))
+	}
+	if _, err := readAtMost(strings.NewReader("12345"), 4); err == nil {
+		t.Error("five bytes where four may be were cut off, or taken")
+	}
+	if b, err := readAtMost(strings.NewReader("1234"), 4); string(b) != "1234" || err != nil {
+		t.Error(string(b), err)
 	}
 }
 
