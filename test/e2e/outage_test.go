@@ -137,9 +137,22 @@ func TestAllWorkStopsBeforeItsLeaseEndsWhenConsulIsAwayForLongAndComesBackByItse
 					t.Error("items moved, although no session had ended")
 				}
 			}
-			// Once each: nobody started what had to be stopped again.
-			if starts := s.since(mark).starts(); !slices.Equal(starts.items(), items) {
-				t.Errorf("%d starts for %d items", len(starts), len(items))
+			// Once each: nobody started what had to be stopped again. But an agent that comes back
+			// after more than a check's TTL takes the check for critical until it is reported. Its
+			// first word to the servers may be that: then they end the session, which was valid.
+			starts := map[string]int{}
+			for _, item := range s.since(mark).starts().items() {
+				starts[item]++
+			}
+			for _, item := range items {
+				most := 1
+				if o.name == "stopped" &&
+					strings.Contains(s.members[owners[item]].stderr(), "msg=session-lost") {
+					most = 2
+				}
+				if n := starts[item]; n < 1 || n > most {
+					t.Errorf("%d starts of %s at %s, want at most %d", n, item, owners[item], most)
+				}
 			}
 		})
 	}
