@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
