@@ -12,7 +12,7 @@ import (
 )
 
 // large is how many payloads of 380 KiB go over a thin line, and scale by how much fewer they are
-// under the race detector, to which each byte is dear. `make failures` plays the whole without it.
+// under the race detector, to which each byte is dear. `make test` plays the whole without it.
 var (
 	scale = map[bool]int{true: 8, false: 1}[raceDetector]
 	large = 64 / scale
