@@ -52,8 +52,7 @@ var (
 // the workload go one after the other, and so do orders; one that meets another operator's is tried
 // again until ctx ends. A write takes effect once at most, also when a second copy of its request
 // arrives at any later moment; and one whose outcome was not known has no effect any more once a
-// later one, of any operator, has succeeded. A transport of the host's that panics, or that ends
-// its goroutine, costs the call alone: it returns [ErrUnreachable].
+// later one, of any operator, has succeeded.
 type Client struct {
 	store   *protocol.Store
 	keys    protocol.Keys

@@ -78,7 +78,8 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 				timer.Reset(0)
 			}
 			continue
-		case r := <-reports.Results:
+		case come := <-reports.Results:
+			r := come()
 			if errors.Is(r.err, ErrNotFound) { // the agent was started anew
 				known = false
 				timer.Reset(ttl / 40)

@@ -123,7 +123,8 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 			return silent("gave up waiting: "+ctx.Err().Error(), ctx.Err())
 		case <-never.C:
 			return silent("the transport has not come back from its calls in time", nil)
-		case x := <-r.rounds.Results:
+		case come := <-r.rounds.Results:
+			x := come()
 			pending--
 			if x.err == nil || errors.Is(x.err, ErrSessionGone) || pending == 0 {
 				return x.sent, x.err

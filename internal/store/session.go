@@ -212,16 +212,17 @@ func (s *consul) sessionInfo(ctx context.Context, id string, timeout time.Durati
 	// Once the other one is seen to live nobody waits for this answer.
 	beside, cancel := context.WithCancel(ctx)
 	defer cancel()
-	shown, answered := false, make(chan error, 1)
+	shown, answered := false, make(chan func() error, 1)
 	go func() {
-		var err error
-		_, shown, err = s.lookUpSession(beside, *own, timeout)
-		answered <- err
+		answered <- outcomeOf(func() (err error) {
+			_, shown, err = s.lookUpSession(beside, *own, timeout)
+			return err
+		})
 	}()
 	if o, exists, err = s.lookUpSession(ctx, id, timeout); err != nil || exists {
 		return o, exists, err
 	}
-	if err := <-answered; err != nil || shown {
+	if err := (<-answered)(); err != nil || shown {
 		return o, false, err
 	}
 	return o, false, &callError{kind: ErrDenied, op: "session info " + id,

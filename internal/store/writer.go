@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // DefaultInFlight is how many transactions of a batch are under way at once:
@@ -281,7 +282,9 @@ type answer struct {
 
 // run sends everything. It reports whether all of it was sent.
 func (b *batch) run(ctx context.Context) (all bool) {
-	answers := make(chan answer)
+	answers := make(chan func() answer, len(b.slots))
+	var sending sync.WaitGroup
+	defer sending.Wait() // also where one of them has panicked
 	pending, free, flying := b.txns, slices.Clone(b.slots), 0
 	for all = true; ; {
 		for len(free) > 0 {
@@ -294,15 +297,17 @@ func (b *batch) run(ctx context.Context) (all bool) {
 			ops := slices.Concat([]Op{b.guard, Advance(l.key, l.index)}, t.shared, t.ops)
 			ops = append(ops, b.commentOn(t)...)
 			flying++
-			go func() {
-				res, err := b.store.Txn(ctx, ops...)
-				answers <- answer{t, l, ops, res, err}
-			}()
+			sending.Go(func() {
+				answers <- outcomeOf(func() answer {
+					res, err := b.store.Txn(ctx, ops...)
+					return answer{t, l, ops, res, err}
+				})
+			})
 		}
 		if flying == 0 {
 			return all
 		}
-		a := <-answers
+		a := (<-answers)()
 		flying--
 		free, a.txn.done = append(free, a.slot), true
 		b.record(a)
