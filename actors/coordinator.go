@@ -89,9 +89,10 @@ func (c Config) settings() actor.Settings {
 		Grace: c.Grace, LeaderSoak: c.LeaderSoak, Merge: c.Merge,
 		WorkerSoak: c.WorkerSoak, StopTimeout: c.StopTimeout, KeepItems: c.KeepItems,
 		BrakeHold: c.BrakeHold, MoveBudget: c.MoveBudget,
-		MoveBudgetShare: c.MoveBudgetShare, MaxRestarts: c.MaxRestarts, RestartWindow: c.RestartWindow,
-		OnChange: actor.OnChange(c.OnChange),
-		Process:  *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
+		MoveBudgetShare: c.MoveBudgetShare, MaxRestarts: c.MaxRestarts,
+		RestartWindow: c.RestartWindow,
+		OnChange:      actor.OnChange(c.OnChange),
+		Process:       *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
 	}
 	if c.Work != nil {
 		set.Work = func(ctx context.Context, item actor.Item) error {

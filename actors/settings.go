@@ -334,12 +334,13 @@ func (c Config) Validate() error {
 	f.add(err != nil, "%v", err)
 	d := c.withDefaults()
 	for _, s := range c.spans(d) {
-		f.add(s.v != 0 && (s.v < s.least || s.v > s.most), "%s %v: give one of %v to %v%s", s.name, s.v,
-			s.least, s.most, s.why)
+		f.add(s.v != 0 && (s.v < s.least || s.v > s.most), "%s %v: give one of %v to %v%s",
+			s.name, s.v, s.least, s.most, s.why)
 	}
 	most := d.Lease - d.Lease/20
-	f.add(d.Renew+d.LeaseMargin >= most, "renew %v and lease-margin %v: give less than %v together, "+
-		"or the work stops before Consul has answered a renewal", d.Renew, d.LeaseMargin, most)
+	f.add(d.Renew+d.LeaseMargin >= most,
+		"renew %v and lease-margin %v: give less than %v together, "+
+			"or the work stops before Consul has answered a renewal", d.Renew, d.LeaseMargin, most)
 	f.add(d.Backend != BackendNone && d.Backend != BackendConsul,
 		"backend %q: give none or consul", d.Backend)
 	f.add(d.ConfigLog != "" && d.Backend != BackendConsul,

@@ -15,8 +15,8 @@ type Op struct {
 	guard bool   // the key must be at index
 	index uint64 // 0: it must not exist
 	flags uint64 // of a set: kept as they are in Consul
-	// base is the key's index when the write was taken in, or as the last earlier write of this store
-	// has left it
+	// base is the key's index when the write was taken in, or as the last earlier write of this
+	// store has left it
 	base uint64
 }
 

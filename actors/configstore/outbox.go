@@ -177,10 +177,10 @@ func (a *outbox) append(b *outboxState, record []byte) error {
 // verdict again, and sends nothing until then.
 var errNotLogged = errors.New("the log cannot record what became of a write")
 
-// finish tells the caller of a write the verdict and removes the write from the queue; if the caller
-// has gone and counts on the log, the write goes into the file "conflicts". A refusal is on the disk
-// before anybody hears of it: after a crash the write must not be sent again. A write stays in the
-// queue until the log has its end. So of the writes in a log only the first can have been sent.
+// finish tells the caller of a write the verdict, and removes the write from the queue. A refused
+// write whose caller has gone, and counts on the log, goes into the file "conflicts". A refusal is
+// on the disk before anybody hears of it: so after a crash the write is not sent again. A write
+// stays in the queue until the log has its end: so only the first in a log can have been sent.
 func (a *outbox) finish(b *outboxState, v verdict) error {
 	j := b.queue.find(v.number)
 	if j == nil {

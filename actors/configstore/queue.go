@@ -31,8 +31,8 @@ func newQueue(maxJobs, maxBytes int) *queue {
 		made: map[string]made{}}
 }
 
-// join adds a write. The write is based on what the cache shows, or on what an earlier write of this
-// store has made of the key, also when that is applied later: see finish.
+// join adds a write. It is based on what the cache shows, or on what an earlier write of this store
+// has made of the key. One that is applied later becomes its base then: see finish.
 func (q *queue) join(s Snapshot, now time.Time, j *job) error {
 	for _, o := range j.ops {
 		j.size += o.cost()

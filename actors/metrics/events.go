@@ -108,7 +108,8 @@ type collector struct {
 
 func (c *collector) counted() []prometheus.Collector {
 	m := c.events
-	return []prometheus.Collector{m.renewals, m.renewal, m.assignments, m.takeover, m.calls, m.call, m.pollsOpen}
+	return []prometheus.Collector{m.renewals, m.renewal, m.assignments, m.takeover, m.calls, m.call,
+		m.pollsOpen}
 }
 
 // Describe is that of a [prometheus.Collector].

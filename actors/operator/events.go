@@ -13,8 +13,8 @@ import (
 
 // Event is one thing that happened to items, members or orders, as the leader of then wrote it
 // down. What happened to items is in the log if and only if Consul has applied it. The words of
-// Kind are the constants Event… of internal/protocol/events.go, and [EventsMore] and [EventsMissed];
-// a later version may have more.
+// Kind are the constants Event… of internal/protocol/events.go, and [EventsMore] and
+// [EventsMissed]; a later version may have more.
 type Event struct {
 	// Index is Consul's index of the transaction; all events are in its order.
 	Index  uint64    `json:"index"`

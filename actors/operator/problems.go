@@ -92,14 +92,14 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 	}
 	for _, m := range s.Members {
 		if !m.SilentSince.IsZero() {
-			add("silent-member", "%s is silent since %s: its health check has run out, and its "+
-				"session has not; its items (%d) stay with it until that ends, and what their work "+
-				"does is not known", m.ID, utcText(m.SilentSince), m.Items)
+			add("silent-member", "%s is silent since %s: its health check has run out, and "+
+				"its session has not; its items (%d) stay with it until that ends, and what "+
+				"their work does is not known", m.ID, utcText(m.SilentSince), m.Items)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Refused)) {
-		add("refused-order", "Consul refuses what the leader writes about %s, which it tries every "+
-			"30 s: %s", key, s.Refused[key])
+		add("refused-order", "Consul refuses what the leader writes about %s, which it tries "+
+			"every 30 s: %s", key, s.Refused[key])
 	}
 	if s.Brake != "" && !slices.ContainsFunc(items, func(i ItemStatus) bool {
 		return i.Cause == CauseBrake && !i.Removed

@@ -29,9 +29,9 @@ var update = flag.Bool("update", false, "write what is said in testdata anew")
 //	---- a look, as in desk.look
 //	what is said
 //
-// The clock begins at 2000-01-01T00:00:00Z. There may be several looks, each behind a line of dashes
-// of its own. With -update what is said is written anew, and the difference is to be read before it
-// is committed.
+// The clock begins at 2000-01-01T00:00:00Z. There may be several looks, each behind a line of
+// dashes of its own. With -update what is said is written anew, and the difference is to be read
+// before it is committed.
 func TestScenarios(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) < 5 {

@@ -84,7 +84,8 @@ func TestARouterCostsConsulLittle(t *testing.T) {
 				t.Logf("first reading %d requests, %d bytes; idle %.2f requests/s, %.1f bytes/s; "+
 					"a move %.1f requests, %.0f bytes",
 					first, firstBytes, perSecond, bytesPerSecond, perMove, bytesPerMove)
-				// The pulse's two requests every 2.25 s; each poll is asked again every five minutes.
+				// The pulse's two requests every 2.25 s; each poll is asked again every five
+				// minutes.
 				if most := 2/2.25 + float64(c.members+2)/280; perSecond > most {
 					t.Errorf("%.2f requests/s, want %.2f at the most", perSecond, most)
 				}

@@ -73,7 +73,8 @@ func TestTheOpenAPIFileHasTheFieldsOfTheTypes(t *testing.T) {
 	for _, v := range []any{operator.Status{}, operator.StatusLeader{}, operator.StatusMember{},
 		operator.StatusOrder{}, operator.StatusWork{}, operator.Problem{}, operator.Holders{},
 		operator.Holder{}, operator.ItemStatus{}, operator.Explanation{}, operator.Event{},
-		operator.Plan{}, operator.PlanMove{}, operator.PlanUnplaced{}, operator.PlanMember{}, supervisor.Report{}} {
+		operator.Plan{}, operator.PlanMove{}, operator.PlanUnplaced{}, operator.PlanMember{},
+		supervisor.Report{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	for name, schema := range doc.Components.Schemas {

@@ -99,7 +99,8 @@ func readSettings(path string, root *cobra.Command) (fileSettings, error) {
 		return s, usage("%s: %v: give lines such as \"ttl: 20s\"", path, err)
 	}
 	if err := d.Decode(new(yaml.Node)); err != io.EOF {
-		return s, usage("%s: more follows its settings, after a line \"---\": give one document", path)
+		return s, usage("%s: more follows its settings, after a line \"---\": give one document",
+			path)
 	}
 	known := settingNames(root)
 	for _, name := range slices.Sorted(maps.Keys(s.lines)) {

@@ -14,8 +14,8 @@ import (
 // The event log is a ring of keys, events/<slot>. The leader sets the next slot with each
 // transaction that it writes: the record says what the transaction did. So the log says what was
 // committed and nothing else. Consul's ModifyIndex of a slot is the place of its record in the
-// order of all that happened; nothing that a record says about itself is needed for that. The log is
-// for people. A leader takes one thing from it: the zone near which it places a free item.
+// order of all that happened; nothing that a record says about itself is needed for that. The log
+// is for people. A leader takes one thing from it: the zone near which it places a free item.
 
 const (
 	// EventSlots is how many records the log keeps: 256 of at most [MaxEventBytes], 2 MiB.

@@ -32,9 +32,9 @@ func (l Leaving) check() error {
 // done.
 //
 // It may only be said when none of the work that was started under the session is left, and none
-// will be started: of a living member by itself, of a dead one by the process that saw all of its work end.
-// It may arrive late, and twice: once the session has lost the record, which it does by this and
-// before anyone else registers, it changes nothing.
+// will be started: of a living member by itself, of a dead one by the process that saw all of its
+// work end. It may arrive late, and twice: once the session has lost the record, which it does by
+// this and before anyone else registers, it changes nothing.
 func (s *Store) Goodbye(ctx context.Context, l Leaving) error {
 	if err := l.check(); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 // MaxOwners is how many members a leader lets an item fail at before it quarantines the item.
 const MaxOwners = 2
 
-// SuspectAfter is how many items have to fail at a member, and run elsewhere, for the status to name
-// the member.
+// SuspectAfter is how many items have to fail at a member, and run elsewhere, for the status to
+// name the member.
 const SuspectAfter = 3
 
 // MaxHere is the most members that a [Quarantine] names as registered.

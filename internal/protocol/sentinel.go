@@ -11,8 +11,8 @@ import (
 )
 
 // Sentinel is the value of assignments/<m>/ that m writes when it registers: its session, a number
-// that makes each of its values a new one, and once more the lease that its ack names. A reader that
-// finds no ack needs it: another program may have deleted that, or written over it.
+// that makes each of its values a new one, and once more the lease that its ack names. A reader
+// that finds no ack needs it: another program may have deleted that, or written over it.
 func Sentinel(session string, n uint64, lease time.Duration) []byte {
 	return fmt.Appendf(nil, "%s %d %v", session, n, lease)
 }

@@ -129,7 +129,8 @@ func TestAfterAnUnknownOutcomeOrARefusedGuardNothingMoreIsSent(t *testing.T) {
 		"session": {answered(409, `{"Results":null,"Errors":[{"OpIndex":3,`+
 			`"What":"invalid session \"x\""}]}`), store.ErrSessionGone, false},
 		"guard": {func(t *testing.T, p *spy) (*http.Response, error) {
-			must(t, keys.Put(context.Background(), over(t, p.next), "leader", []byte("stranger"), 0))
+			must(t, keys.Put(context.Background(), over(t, p.next), "leader",
+				[]byte("stranger"), 0))
 			return nil, nil
 		}, store.ErrRefused, false},
 	} {
@@ -271,7 +272,8 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 			lanes := map[string][]string{}
 			where := map[string]int{} // the transaction of each unit
 			for n, ops := range p.txns {
-				if len(ops) > store.MaxOps || ops[0].Verb != "check-index" || ops[0].Key != "leader" {
+				if len(ops) > store.MaxOps || ops[0].Verb != "check-index" ||
+					ops[0].Key != "leader" {
 					problem = fmt.Sprintf("a transaction of %d begins with %+v", len(ops), ops[0])
 				}
 				seen := map[string]bool{}

@@ -132,9 +132,10 @@ func (c call) status(code int, body string) error {
 		return fail(ErrUnreachable, false, said+"; is the datacenter's name right (--datacenter)?")
 	case code == http.StatusBadRequest, code == http.StatusMethodNotAllowed:
 		return fail(ErrInvalid, false, said)
-	case code == http.StatusInternalServerError && strings.Contains(body, "Missing node registration"):
-		return fail(ErrInvalid, false, said+"; members need a Consul agent in their own datacenter "+
-			"(--consul, --datacenter)")
+	case code == http.StatusInternalServerError &&
+		strings.Contains(body, "Missing node registration"):
+		return fail(ErrInvalid, false, said+"; members need a Consul agent in their own "+
+			"datacenter (--consul, --datacenter)")
 	case code == http.StatusInternalServerError && strings.Contains(body, "invalid session"):
 		return fail(ErrSessionGone, false, said+"; open a new session")
 	case code == http.StatusInternalServerError && strings.Contains(body, "Invalid Session TTL"):

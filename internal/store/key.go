@@ -24,8 +24,8 @@ func CheckKey(op, key string) error {
 	case strings.ContainsFunc(key, unicode.IsControl):
 		return Invalid(op, "it holds a control character")
 	case strings.ContainsFunc(key, unprintable):
-		return Invalid(op, "it holds %U, which does not print: Consul refuses to be asked for such "+
-			"a name", []rune(key)[slices.IndexFunc([]rune(key), unprintable)])
+		return Invalid(op, "it holds %U, which does not print: Consul refuses to be asked for "+
+			"such a name", []rune(key)[slices.IndexFunc([]rune(key), unprintable)])
 	case strings.HasPrefix(key, "/"):
 		return Invalid(op, "a key does not begin with a slash")
 	case strings.HasPrefix(key, " "), strings.HasSuffix(key, " "):

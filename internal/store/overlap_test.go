@@ -17,7 +17,8 @@ import (
 func TestAPanicBesideItsCallerComesOutAtTheCaller(t *testing.T) {
 	for what, call := range map[string]func(t *testing.T, s store.Store, breaks func(path string)){
 		"a batch": func(t *testing.T, s store.Store, breaks func(string)) {
-			w, err := store.OpenWriter(t.Context(), s, store.CheckNotExists("leader"), "sequence/", 2)
+			w, err := store.OpenWriter(t.Context(), s, store.CheckNotExists("leader"),
+				"sequence/", 2)
 			must(t, err)
 			breaks("/v1/txn")
 			w.Write(t.Context(), []store.Unit{{Ops: []store.Op{store.Set("k", nil, 0)}}})

@@ -25,7 +25,8 @@ func recorded(t *testing.T, f func(t *testing.T, r *transport.Recorder, s store.
 
 func opened(t *testing.T, s store.Store, guard store.Op) *store.Writer {
 	t.Helper()
-	w, err := store.OpenWriter(t.Context(), s, guard, "sequence/", 2, store.Set("sentinel/", nil, 0))
+	w, err := store.OpenWriter(t.Context(), s, guard, "sequence/", 2,
+		store.Set("sentinel/", nil, 0))
 	must(t, err)
 	return w
 }

@@ -242,8 +242,8 @@ func (s *consul) Txn(ctx context.Context, ops ...Op) (Result, error) {
 		}
 	}
 	if size := sizeOf(ops); size > MaxBodyBytes {
-		return Result{}, Invalid(what, "the body has %d bytes with values in base64; Consul takes %d",
-			size, MaxBodyBytes)
+		return Result{}, Invalid(what,
+			"the body has %d bytes with values in base64; Consul takes %d", size, MaxBodyBytes)
 	}
 	if !slices.ContainsFunc(ops, func(o Op) bool { return o.writes() || o.answers() }) {
 		// Nothing but CheckNotExists: a true answer would be as empty as a foreign

@@ -41,7 +41,9 @@ func TestTheFirstNextAnswersAtOnceAndTheOthersOnChange(t *testing.T) {
 		if v := next(t, w); len(v.Entries) != 0 || v.Index == 0 || time.Since(start) != 0 {
 			t.Errorf("first: %+v after %v", v, time.Since(start))
 		}
-		time.AfterFunc(7*time.Minute, func() { keys.Put(context.Background(), s, "k", []byte("v"), 0) })
+		time.AfterFunc(7*time.Minute, func() {
+			keys.Put(context.Background(), s, "k", []byte("v"), 0)
+		})
 		v := next(t, w)
 		if len(v.Entries) != 1 || string(v.Entries[0].Value) != "v" ||
 			v.Index < v.Entries[0].ModifyIndex {
@@ -186,7 +188,8 @@ func TestAServerThatStillReplaysItsLogShowsAWatchNothingOfThePast(t *testing.T) 
 		next(t, followed)
 		consul.ElectionStart()
 		consul.ElectionEndBehind(past)
-		for _, w := range []*store.Watch{store.WatchKey(s, "k"), store.WatchPrefix(s, "p/"), followed} {
+		for _, w := range []*store.Watch{store.WatchKey(s, "k"), store.WatchPrefix(s, "p/"),
+			followed} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			v, err := w.Next(ctx)
 			cancel()

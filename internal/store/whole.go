@@ -9,11 +9,11 @@ import (
 )
 
 // whole reads what is below prefix once more, for a list of it that was empty, by a transaction.
-// Consul leaves out of a list what may not be read, and says so to a client that has a token, but not to
-// those without one, nor to the anonymous one: maskResultsFilteredByACLs in its source. So what
-// they may not read looks like what is not there. The transaction also reads a key below prefix
-// that no rule names, and that comes back whether it exists or not: where it is missing, the rest
-// may be.
+// Consul leaves out of a list what may not be read, and says so to a client that has a token, but
+// not to those without one, nor to the anonymous one: maskResultsFilteredByACLs in its source. So
+// what they may not read looks like what is not there. The transaction also reads a key below
+// prefix that no rule names, and that comes back whether it exists or not: where it is missing, the
+// rest may be.
 //
 // A look at that key after the list would not do. A long poll is answered by the rights of its
 // beginning, so a token that had lost them for a moment may have them again by then. All of a

@@ -191,9 +191,10 @@ func (b *batch) pack(units []Unit) {
 		for ; i < len(units) && units[i].Lane == lane; i++ {
 			e, err := measure(units[i], i)
 			if err == nil && !b.fits(&empty, e) {
-				err = Invalid("guarded txn", "a unit of %d operations and %d bytes does not fit into "+
-					"one transaction (%d operations and %d bytes with the guard, the sequence key "+
-					"and values in base64); make it smaller", len(e.Ops), e.size, MaxOps, MaxBodyBytes)
+				err = Invalid("guarded txn", "a unit of %d operations and %d bytes does not fit "+
+					"into one transaction (%d operations and %d bytes with the guard, the "+
+					"sequence key and values in base64); make it smaller", len(e.Ops), e.size,
+					MaxOps, MaxBodyBytes)
 			}
 			if b.out[i].Err = err; err == nil {
 				b.out[i].Err = ErrNotSent

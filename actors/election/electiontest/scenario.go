@@ -36,7 +36,8 @@ func newScenario(t *testing.T, s Store) *scenario {
 	return &scenario{
 		t: t, store: s, working: map[string]*participant{}, lastTokens: map[string]uint64{},
 		cast: map[string]*participant{},
-		log:  slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})),
+		log: slog.New(slog.NewTextHandler(t.Output(),
+			&slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 }
 

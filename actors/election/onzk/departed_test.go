@@ -11,8 +11,8 @@ import (
 	"github.com/coordd/coordd/internal/devzookeeper"
 )
 
-// The guard of a dead process departs for it, and the next candidate leads at once: all places of the
-// session are given up, and nobody else's.
+// The guard of a dead process departs for it, and the next candidate leads at once: all places of
+// the session are given up, and nobody else's.
 func TestADepartureGivesUpAllPlacesOfTheSessionAndNoOthers(t *testing.T) {
 	for what, c := range map[string]struct {
 		waited bool // the dead one did not lead

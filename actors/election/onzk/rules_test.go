@@ -100,7 +100,8 @@ func TestAnErrorHoldsNoPasswordOfAServersAddress(t *testing.T) {
 // The client counts a session's timeout in milliseconds, in 31 bits.
 func TestSettingsThatCannotBeAreAllNamedAtOnce(t *testing.T) {
 	_, err := onzk.Connect(onzk.Config{Servers: []string{"zk1", ""},
-		SessionTimeout: onzk.MaxSessionTimeout + 1, HoldBack: election.MaxHoldBack + 1, Root: "here", LockDelay: 2 * time.Hour, Digest: "nobody"})
+		SessionTimeout: onzk.MaxSessionTimeout + 1, HoldBack: election.MaxHoldBack + 1,
+		Root: "here", LockDelay: 2 * time.Hour, Digest: "nobody"})
 	if !errors.Is(err, election.ErrInvalid) {
 		t.Fatalf("error %v", err)
 	}

@@ -85,8 +85,8 @@ const AbsencePoll = 500 * time.Millisecond
 
 // see finds the members that are missing. It returns those that are to be asked about, and when to
 // ask about others.
-func (x absences) see(now time.Time, members messages.Table[messages.Member], acks messages.Table[messages.Ack],
-	assigned known) (ask []string, again time.Time) {
+func (x absences) see(now time.Time, members messages.Table[messages.Member],
+	acks messages.Table[messages.Ack], assigned known) (ask []string, again time.Time) {
 	missing := map[string]bool{}
 	for id := range assigned {
 		missing[id] = !members.Has(id)
@@ -112,8 +112,8 @@ func (x absences) see(now time.Time, members messages.Table[messages.Member], ac
 	return ask, again
 }
 
-// failed takes in that nothing could be found out about a member: its key is none that Consul takes,
-// or the token does not allow it. The rest goes on.
+// failed takes in that nothing could be found out about a member: its key is none that Consul
+// takes, or the token does not allow it. The rest goes on.
 func (x absences) failed(id string, now time.Time) (again time.Time) {
 	have := x.away[id]
 	if have.asked.IsZero() {

@@ -214,8 +214,8 @@ func weight(item placement.Item) uint64 {
 	return min(max(item.Weight, 1), placement.MaxWeight)
 }
 
-// compute plans. What the leader itself has pinned, for a wish or because work has failed, leaves no
-// item without a place: where it would, the plan is made without that.
+// compute plans. What the leader itself has pinned, for a wish or because work has failed, leaves
+// no item without a place: where it would, the plan is made without that.
 func (b *board) compute() placement.Plan {
 	p := placement.Compute(b.members, b.items)
 	n := homeless(b, p)

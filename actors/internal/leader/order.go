@@ -61,8 +61,9 @@ func (o order) about(keys protocol.Keys) string {
 
 // value is what the key of from is to say: as it is, but for what the order changes.
 func (o order) value() []byte {
-	a := protocol.Assignment{State: protocol.StateOwn, Session: o.key.Session, Reason: string(o.reason),
-		AtOnce: o.key.AtOnce, Restart: o.key.Restart, Changed: o.key.Changed, Other: o.key.Other}
+	a := protocol.Assignment{State: protocol.StateOwn, Session: o.key.Session,
+		Reason: string(o.reason), AtOnce: o.key.AtOnce, Restart: o.key.Restart,
+		Changed: o.key.Changed, Other: o.key.Other}
 	switch o.kind {
 	case orderRevoke:
 		a.State = protocol.StateRel

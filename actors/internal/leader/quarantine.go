@@ -229,7 +229,8 @@ func (in *inputs) avoidWhereItFailed(b *board) {
 		if _, noted := in.failures.notes[item.ID]; !noted || item.Pin != placement.None {
 			continue
 		}
-		failed := slices.DeleteFunc(in.countingFailures(item.ID), func(f protocol.FailedOwner) bool {
+		counting := in.countingFailures(item.ID)
+		failed := slices.DeleteFunc(counting, func(f protocol.FailedOwner) bool {
 			return !in.failedAt(item.ID, f.Member, []protocol.FailedOwner{f})
 		})
 		if len(failed) == 0 {

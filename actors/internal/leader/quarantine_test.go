@@ -110,11 +110,13 @@ func TestAPlanOfItemsThatFail(t *testing.T) {
 		"no other member has room": {changes{even, says(nil), func(s *inputs) {
 			s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
 		}}, []string{"revoke a n1"}, "n1"},
-		"it is pinned":                     {changes{even, says(nil), pinned("n1")}, []string{"revoke a n1"}, "n1!"},
-		"it is pinned to who is away":      {changes{even, says(nil), pinned("n9")}, []string{"revoke a n1"}, "n1!"},
-		"it is pinned elsewhere since":     {changes{even, says(nil), pinned("n2")}, []string{"revoke a n1"}, "n1"},
-		"it is pinned to where it failed":  {changes{even, says(nil), pinned("n2"), before("n2")}, []string{"revoke a n1"}, "n2 n1!"},
-		"an order came since it failed":    {changes{even, says(nil), before("n2"), ordered(41), func(s *inputs) { s.has("n1", "b"); s.reissued("n1", "a", 41) }}, []string{"revoke a n1"}, "n1"},
+		"it is pinned":                    {changes{even, says(nil), pinned("n1")}, []string{"revoke a n1"}, "n1!"},
+		"it is pinned to who is away":     {changes{even, says(nil), pinned("n9")}, []string{"revoke a n1"}, "n1!"},
+		"it is pinned elsewhere since":    {changes{even, says(nil), pinned("n2")}, []string{"revoke a n1"}, "n1"},
+		"it is pinned to where it failed": {changes{even, says(nil), pinned("n2"), before("n2")}, []string{"revoke a n1"}, "n2 n1!"},
+		"an order came since it failed": {changes{even, says(nil), before("n2"), ordered(41),
+			func(s *inputs) { s.has("n1", "b"); s.reissued("n1", "a", 41) }},
+			[]string{"revoke a n1"}, "n1"},
 		"another session's":                {changes{even, says(func(r *report) { r.session = "another" })}, nil, ""},
 		"another start's":                  {changes{even, says(func(r *report) { r.Token = 19 })}, nil, ""},
 		"from before a restart":            {changes{even, says(func(r *report) { r.Again = 3 })}, nil, ""},

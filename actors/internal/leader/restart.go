@@ -28,7 +28,8 @@ func (in *inputs) passOn(p *plan, b *board, moving map[int32]bool) {
 		o := order{item: item.ID, from: ref.member, key: ref.Assignment}
 		switch {
 		case in.restarts(item.ID, ref, m):
-			o.kind, o.reason, o.passed = orderRestart, reasonRestart, in.restart(item.ID, ref.member)
+			o.kind, o.reason = orderRestart, reasonRestart
+			o.passed = in.restart(item.ID, ref.member)
 		case m.TellChanges && w.ModifyIndex > ref.Changed && due(w.ModifyIndex, ref.Assignment, m):
 			o.kind, o.reason, o.passed = orderTell, reasonChanged, w.ModifyIndex
 		default:

@@ -67,8 +67,8 @@ func run(ctx context.Context, name string, every time.Duration) error {
 // leader's duty begins when it has returned.
 func reports(ctx context.Context, name string, token uint64, every time.Duration) error {
 	for {
-		// The receiver of the report compares the token, and refuses one that is below the highest it
-		// has seen.
+		// The receiver of the report compares the token, and refuses one that is below the highest
+		// it has seen.
 		fmt.Printf("report by %s, token %d\n", name, token)
 		select {
 		case <-time.After(every):
