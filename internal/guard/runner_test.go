@@ -4,7 +4,9 @@ package guard
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -209,5 +211,27 @@ func TestACommandIsAskedToEndOnce(t *testing.T) {
 		if !slices.Equal(terms, want) {
 			t.Errorf("%s: SIGTERM to %v, want %v", name, terms, want)
 		}
+	}
+}
+
+// A full disk takes no byte of what the next holder has to clear from the file.
+func TestASignatureThatCannotBeWrittenLeavesTheOneBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(path, []byte("/sys/fs/cgroup/coordd-guard.X\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// os refuses to write at a place in a file that is open for appending, and cuts it off all the
+	// same.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	l := &locker{file: f, cgroup: "/sys/fs/cgroup/coordd-guard.Y"}
+	if l.sign() == nil {
+		t.Fatal("it was written")
+	}
+	if b, _ := os.ReadFile(path); string(b) != "/sys/fs/cgroup/coordd-guard.X\n" {
+		t.Errorf("the file holds %q", b)
 	}
 }
