@@ -87,6 +87,9 @@ type StatusMember struct {
 	// Consul has taken that away (after a minute), the machine is lost together with its Consul
 	// agent, or the reader's token may not read the service's health.
 	SilentSince time.Time `json:"silent_since,omitzero"`
+	// Warns is what the member says beside its check, if that warns: it cannot write what its work
+	// does.
+	Warns string `json:"warns,omitempty"`
 	// FailedItems is how many items failed here too often and were moved elsewhere since it was
 	// registered.
 	FailedItems int `json:"failed_items,omitempty"`
@@ -129,7 +132,8 @@ const StatusGone = "gone"
 // Status reads what there is to say of the service. The records, assignments
 // and orders are read consistently, one after the other: while something moves,
 // they may disagree by what moved in between. Of the workload only the names are
-// read, for payloads can be large. Errors: [ErrUnreachable], [ErrDenied].
+// read, for payloads can be large, but while an item is free and only the weights tell whether a
+// member has room for it. Errors: [ErrUnreachable], [ErrDenied].
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	s, _, _, err := c.Look(ctx)
 	return s, err
@@ -146,6 +150,9 @@ func (c *Client) Items(ctx context.Context) (Status, []ItemStatus, error) {
 // Look reads Status, Holders and Items from the same answers. Errors as for Status.
 func (c *Client) Look(ctx context.Context) (Status, Holders, []ItemStatus, error) {
 	v, err := c.view(ctx, false)
+	if err == nil && v.depends() {
+		v, err = c.view(ctx, true)
+	}
 	if err != nil {
 		return Status{}, Holders{}, nil, err
 	}
@@ -171,13 +178,14 @@ func (v *view) describe(now time.Time) (Status, Holders, []ItemStatus) {
 			Releasing: len(l.Releasing), States: l.states}
 		m := v.members[id]
 		if m == nil {
-			has.Since, has.SilentSince = v.missedSince(id), v.silentSince(id, v.acks[id].By)
+			has.Since, has.SilentSince = v.missedSince(id), v.doubt(id, v.acks[id].By).Since
 			s.Absent = append(s.Absent, has)
 			continue
 		}
 		has.Address, has.Idle, has.Capacity, has.Zone = m.Address, m.Idle, m.Capacity, m.Zone
 		has.Version, has.WorkVersion = m.Version, m.WorkVersion
-		has.Lease, has.SilentSince = v.leaseOf(m), m.silent
+		has.Lease, has.SilentSince = v.leaseOf(m), m.doubt.Since
+		has.Warns = m.doubt.Warns
 		_, has.Drained = v.orders.Drained[id]
 		for _, f := range v.failed {
 			if f.FailsAt(id, m.session, now) {
