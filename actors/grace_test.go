@@ -247,13 +247,13 @@ func TestAGraceIsNotProlongedByDeletionsThatConsulForgets(t *testing.T) {
 				c.stop(c.follower())
 				time.Sleep(after)
 				leader := c.members[c.leader()]
-				plan := leader.c.Plan().Get()
+				plan := leader.c.Distribution().Get()
 				its, victim := c.itemsOf(c.follower()), c.follower()
 				c.kill(victim)
 				c.await("its items elsewhere", leader.c.Settings().Bounds().TakeOver.Total(),
 					c.runs(its))
 				time.Sleep(2 * time.Minute)
-				if now := leader.c.Plan().Get(); now.Term != plan.Term || now.Epoch != plan.Epoch {
+				if now := leader.c.Distribution().Get(); now.Term != plan.Term || now.Epoch != plan.Epoch {
 					t.Errorf("epoch %d of term %d, was %d of %d", now.Epoch, now.Term, plan.Epoch,
 						plan.Term)
 				}
