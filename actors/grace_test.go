@@ -9,10 +9,10 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/operator"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/keys"
-	"github.com/coordd/coordd/messages"
 )
 
 // A grace is waited for once, whatever else goes on meanwhile.
@@ -230,7 +230,7 @@ func TestItemsThatWaitForALeaseAreHandedOverWhenItIsOver(t *testing.T) {
 		c.kill(victim)
 		again := c.start(victim).c.Membership()
 		c.await("its return", 30*time.Second, func() bool {
-			return again.Get().Phase == messages.Registered
+			return again.Get().Phase == facts.Registered
 		})
 		const waited = 2 * time.Second
 		time.Sleep(waited)
@@ -325,7 +325,7 @@ func TestItemsThatWaitForALeaseDoNotBeginToWaitAnewWithEachRestart(t *testing.T)
 		for !c.runs(its)() {
 			again := c.start(victim).c.Membership()
 			c.await("its return", 30*time.Second, func() bool {
-				return again.Get().Phase == messages.Registered
+				return again.Get().Phase == facts.Registered
 			})
 			for until := time.Now().Add(4 * time.Second); !c.runs(its)() &&
 				time.Now().Before(until); {

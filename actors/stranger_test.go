@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // What strangers, operators and a bad network do to a cluster's keys and requests.
@@ -40,7 +40,7 @@ func TestADestroyedSessionEndsTheLeadershipAndTheMemberComesBack(t *testing.T) {
 		}
 		c.await("everything again", 60*time.Second, func() bool {
 			return c.leader() != "" && c.balanced(30)() &&
-				c.members[leader].c.Membership().Get().Phase == messages.Registered
+				c.members[leader].c.Membership().Get().Phase == facts.Registered
 		})
 	})
 }

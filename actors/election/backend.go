@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election/internal/contained"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -104,7 +105,7 @@ type Contact struct {
 	// the last request that proved the session. Its TTL is never longer than the time after which
 	// the store ends a silent session. After the end of the lease, only the next contact tells
 	// whether the session still lives.
-	Lease messages.Lease
+	Lease facts.Lease
 	// Why says why the previous session ended, or why the first one was refused; empty: neither.
 	Why string
 	// Closed: the caller has closed the connection. It will not come back.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
@@ -85,8 +86,8 @@ const AbsencePoll = 500 * time.Millisecond
 
 // see finds the members that are missing. It returns those that are to be asked about, and when to
 // ask about others.
-func (x absences) see(now time.Time, members messages.Table[messages.Member],
-	acks messages.Table[messages.Ack], assigned known) (ask []string, again time.Time) {
+func (x absences) see(now time.Time, members messages.Table[facts.Member],
+	acks messages.Table[facts.Ack], assigned known) (ask []string, again time.Time) {
 	missing := map[string]bool{}
 	for id := range assigned {
 		missing[id] = !members.Has(id)

@@ -5,15 +5,15 @@ import (
 
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/messages"
 )
 
 // keyRef is one assignment key.
 type keyRef struct {
 	member string
 	item   string
-	messages.Assignment
+	facts.Assignment
 }
 
 // board is the assignment keys held against the members and the workload: what the planner is

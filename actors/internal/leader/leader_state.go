@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // noteStep is how often the time waited is noted at the least, in parts of the TTL; and how often a
@@ -131,7 +131,7 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time, err e
 // A note that the stop has cut off may come between the read and the write: then it is read again.
 func (a *Assigner) handOn(ctx context.Context) {
 	l := a.views.leadership.Get()
-	mine := l.Role == messages.Leading && l.Term == a.term || l.Role == messages.Vacant
+	mine := l.Role == facts.Leading && l.Term == a.term || l.Role == facts.Vacant
 	if ctx.Err() == nil || !mine || len(a.absences.away)+len(a.absences.handed) == 0 {
 		return
 	}
