@@ -348,10 +348,17 @@ func (a *WorkerManager) keep(item actor.Item, session string,
 func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 	record *workRecord) (err error) {
 	record.begins()
-	exit, fails := "it panicked", true
+	exit, fails := "it called runtime.Goexit", true
 	defer func() {
+		p := recover()
+		if p != nil {
+			exit = line(fmt.Sprint("it panicked: ", p))
+		}
 		if ctx.Err() == nil {
 			record.ends(exit, fails)
+		}
+		if p != nil {
+			panic(p) // the supervisor names its stack, which is whole here
 		}
 	}()
 	err = hostsOwn(a.Work(ctx, item))
