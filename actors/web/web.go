@@ -84,7 +84,7 @@ func siteOf(op *operator.Client, o Options) *site {
 	site.report, site.metrics, site.pprof = o.Report, o.Metrics, o.Pprof
 	site.stopping, site.actions, site.token = o.Stopping, o.Actions, o.Token
 	site.log, site.planner = newEventLog(op, o.Explain), newPlanner(op, o.Explain)
-	site.follow = newFeed(op.WatchEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
+	site.follow = newFeed(op.FollowEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
 	if o.ConfigWaits > 0 {
 		site.waits = o.ConfigWaits
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/guard"
 	"github.com/coordd/coordd/internal/output"
 	"github.com/coordd/coordd/messages"
@@ -26,8 +27,8 @@ type commands struct {
 	goodbye goodbye
 	guard   *guard.Guard
 
-	session    messages.Reader[messages.Session]
-	membership messages.Reader[messages.Membership]
+	session    messages.Reader[facts.Session]
+	membership messages.Reader[facts.Membership]
 	mu         sync.Mutex // held while a lease is forwarded: an older one never follows a newer one
 }
 
@@ -139,13 +140,13 @@ func (c *commands) forwardLease() string {
 
 // children are the guard and what it is told: whose lease the commands depend on, and whose record
 // the guard takes back.
-func (c *commands) children(session messages.Reader[messages.Session],
-	membership messages.Reader[messages.Membership]) []supervisor.Child {
+func (c *commands) children(session messages.Reader[facts.Session],
+	membership messages.Reader[facts.Membership]) []supervisor.Child {
 	c.session, c.membership = session, membership
 	return []supervisor.Child{
 		guardChild(c.guard.Run, c.o.stopTimeout),
-		forwarder("lease-forwarder", session, func(messages.Session) { c.forwardLease() }),
-		forwarder("goodbye-forwarder", membership, func(m messages.Membership) {
+		forwarder("lease-forwarder", session, func(facts.Session) { c.forwardLease() }),
+		forwarder("goodbye-forwarder", membership, func(m facts.Membership) {
 			// Beyond twice the TTL Consul has ended the session by itself.
 			c.guard.Goodbye(guard.Goodbye{Words: c.goodbye.words(m), Wait: c.o.restartWait,
 				Limit: 2 * c.o.ttl})
