@@ -100,7 +100,7 @@ func (c *Client) Reach(ctx context.Context) error {
 // Errors: [routing.ErrMoving], [routing.ErrNoOwner], [routing.ErrUnknownItem], [ErrInvalid],
 // [ErrUnreachable], [ErrDenied].
 func (c *Client) Locate(ctx context.Context, item string) (routing.Location, error) {
-	loc, err := routing.Find(ctx, c.locate, item)
+	loc, err := routing.Locate(ctx, c.locate, item)
 	if err != nil {
 		return routing.Location{}, advice(fmt.Sprintf("locating in service %q", c.keys.Service()),
 			err)

@@ -154,8 +154,8 @@ func someOf(ids []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(ids[:few], ", "), len(ids)-few)
 }
 
-// WorkStatus is an item of the workload and who has it.
-type WorkStatus struct {
+// WorkItem is an item of the workload and who has it.
+type WorkItem struct {
 	ID        string
 	Payload   []byte
 	Weight    uint64 // at least 1
@@ -165,7 +165,7 @@ type WorkStatus struct {
 }
 
 // ListWork reads the workload with its payloads, in the order of the ids. Errors as for Status.
-func (c *Client) ListWork(ctx context.Context) ([]WorkStatus, error) {
+func (c *Client) ListWork(ctx context.Context) ([]WorkItem, error) {
 	entries, _, err := c.store.List(ctx, c.keys.Workload(), store.Consistent)
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
@@ -178,13 +178,13 @@ func (c *Client) ListWork(ctx context.Context) ([]WorkStatus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
-	work := make([]WorkStatus, 0, len(entries))
+	work := make([]WorkItem, 0, len(entries))
 	for e, w := range protocol.Read(entries, c.keys.ReadWorkItem, skip) {
-		work = append(work, WorkStatus{ID: w.ID, Payload: e.Value, Weight: w.Weight,
+		work = append(work, WorkItem{ID: w.ID, Payload: e.Value, Weight: w.Weight,
 			Pinned: pins[w.ID]})
 	}
 	for _, a := range protocol.Read(held, c.keys.ReadAssignment, skip) {
-		if i, ok := slices.BinarySearchFunc(work, a.Item, func(x WorkStatus, id string) int {
+		if i, ok := slices.BinarySearchFunc(work, a.Item, func(x WorkItem, id string) int {
 			return strings.Compare(x.ID, id)
 		}); ok && !a.Unreadable {
 			work[i].Member, work[i].Releasing = a.Member, a.State == protocol.StateRel

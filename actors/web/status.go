@@ -110,7 +110,7 @@ func readStatus(ctx context.Context, l looker, members []*actors.Coordinator) *v
 	}
 	for _, m := range members {
 		if m.Leadership().Get().Role == facts.Leading {
-			status.Brake = m.Plan().Get().Brake // it knows before Consul does
+			status.Brake = m.Distribution().Get().Brake // it knows before Consul does
 		}
 	}
 	v := &view{items: items, now: status}

@@ -256,7 +256,7 @@ a line, as "coordd work import" and "coordd work sync" read them.`,
 }
 
 // printWork prints items as parseItem reads them.
-func printWork(w io.Writer, work []operator.WorkStatus) error {
+func printWork(w io.Writer, work []operator.WorkItem) error {
 	var b bytes.Buffer
 	for _, item := range work {
 		line := itemLine{ID: item.ID, Weight: item.Weight, Payload: string(item.Payload)}
@@ -284,9 +284,9 @@ type difference struct {
 }
 
 // compare finds the difference. An item of the file without a weight keeps the weight that it has.
-func compare(work []operator.WorkStatus, file []operator.WorkInput) difference {
+func compare(work []operator.WorkItem, file []operator.WorkInput) difference {
 	d := difference{Add: []string{}, Change: []string{}, Remove: []string{}}
-	have := make(map[string]operator.WorkStatus, len(work))
+	have := make(map[string]operator.WorkItem, len(work))
 	for _, w := range work {
 		have[w.ID] = w
 	}
