@@ -54,6 +54,7 @@ type view struct {
 	fresh   time.Time // until when it is good
 	err     error
 	body    encoded // of a view with one document
+	own     []actors.OwnItems
 	events  operator.EventLog
 	now     operator.Status // what status encodes
 	status  encoded
