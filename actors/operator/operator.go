@@ -42,7 +42,13 @@ var (
 	ErrDenied = store.ErrDenied
 	// ErrInvalid is returned for ids and payloads that cannot be; nothing was written.
 	ErrInvalid = store.ErrInvalid
+	// ErrConflict is returned for an item that another has written since what the write is based
+	// on. Details are in a [ConflictError].
+	ErrConflict = store.ErrConflict
 )
+
+// ConflictError says which item was not as a write supposed.
+type ConflictError = store.ConflictError
 
 // Client is the other side of a service: it looks at the whole of it and
 // changes the workload and the orders to its leader. It is no member and holds no
