@@ -35,11 +35,15 @@ type commands struct {
 // newCommands makes what runs them. To is where their output goes, as o says and was opened.
 func newCommands(o runFlags, to output.Config, margin time.Duration,
 	log *slog.Logger) (*commands, error) {
+	if o.starts < 0 || o.starts > 1000 { // each has a thread of its own
+		return nil, usage("--starts-at-once %d: give 1 to 1000, or 0 for the processors", o.starts)
+	}
 	lock := lockFile(o.service, o.id)
 	if err := checkLock(lock); err != nil {
 		return nil, err
 	}
-	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock, Output: to},
+	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock,
+		Starts: o.starts, Output: to},
 		o.passEnv, log)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ type runFlags struct {
 	merge, brakeHold                          time.Duration
 	stopTimeout, restartWait, keepItems       time.Duration
 	onChange                                  onChange
-	maxRestarts                               int
+	maxRestarts, starts                       int
 	restartWindow                             time.Duration
 	explainTiming, json                       bool
 }
@@ -78,6 +78,9 @@ func (o *runFlags) registerCommand(f *pflag.FlagSet) {
 			"COORDD_PAYLOAD_FILE names and sends the command SIGHUP.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
 		"The `time` from SIGTERM to SIGKILL when a command is stopped.")
+	f.IntVar(&o.starts, "starts-at-once", 0,
+		"The most `commands` that are started at one time, up to 1000. 0 means as many as there "+
+			"are processors.")
 	f.IntVar(&o.maxRestarts, "max-restarts", 0,
 		"How `often` the command of an item is started again after it has ended by itself, within "+
 			"--restart-window. Then the item is tried at one other member, and where that fails "+
