@@ -19,6 +19,35 @@ type electView struct {
 	Leader     *election.Candidate  `json:"leader"`
 	Token      uint64               `json:"token,omitempty"`
 	Candidates []election.Candidate `json:"candidates"`
+	Runs       *runsView            `json:"runs,omitempty"` // of a command with a schedule
+}
+
+// runsView is what is known of the runs of a schedule.
+type runsView struct {
+	election.Runs
+	Result  string    `json:"result"` // of the last run, in words
+	Next    time.Time `json:"next,omitzero"`
+	Overdue int       `json:"overdue"` // periods that have begun since, and were not run
+}
+
+// runsNow says what the record of the runs means now.
+func runsNow(r election.Runs, led bool, now time.Time) *runsView {
+	v := runsView{Runs: r, Result: "running"}
+	switch last := r.Last; {
+	case last.ID == "":
+		v.Result = "none yet"
+	case last.Err != "":
+		v.Result = "failed: " + last.Err
+	case !last.Ended.IsZero():
+		v.Result = "done in " + last.Ended.Sub(last.Started).Round(time.Millisecond).String()
+	case !led:
+		v.Result = "no end is recorded: its leader was lost"
+	}
+	if s, err := election.ParseSchedule(r.Schedule); err == nil {
+		v.Next = s.Next(now)
+		v.Overdue, _ = s.Missed(r.Since, v.Next)
+	}
+	return &v
 }
 
 // observe connects for --status, --follow and the orders. Where is the store's address.
@@ -99,6 +128,13 @@ func (a *app) electStatus(ctx context.Context, o electFlags, name string) error 
 		case s.Leader.ID != "":
 			v.Leader = &s.Leader
 		}
+		r, err := e.Runs(wait)
+		if err != nil {
+			return err
+		}
+		if r.Schedule != "" {
+			v.Runs = runsNow(r, v.Leader != nil, time.Now())
+		}
 		if o.asJSON {
 			return printJSON(a.out, v)
 		}
@@ -116,7 +152,9 @@ func printElection(out io.Writer, v electView) error {
 	case v.Leader != nil:
 		said = fmt.Sprintf("leader    %s (token %d)", safe(v.Leader.Name), v.Token)
 	}
-	fmt.Fprintf(out, "election  %s\n%s\n\n", safe(v.Election), said)
+	fmt.Fprintf(out, "election  %s\n%s\n", safe(v.Election), said)
+	printRuns(out, v.Runs)
+	fmt.Fprintln(out)
 	if len(v.Candidates) == 0 {
 		_, err := fmt.Fprintln(out, "There are no candidates.")
 		return err
@@ -135,6 +173,30 @@ func printElection(out io.Writer, v electView) error {
 			safe(c.Address), safe(c.ID))
 	}
 	return w.Flush()
+}
+
+func printRuns(out io.Writer, v *runsView) {
+	if v == nil {
+		return
+	}
+	last := safe(v.Result)
+	if v.Last.ID != "" {
+		last = fmt.Sprintf("of %s by %s, begun at %s: %s", v.Last.Period.Format(time.RFC3339),
+			safe(v.Last.By), v.Last.Started.Format(time.RFC3339), last)
+	}
+	fmt.Fprintf(out, "schedule  %s\nlast run  %s\nnext run  %s\n", safe(v.Schedule), last,
+		v.Next.Format(time.RFC3339))
+	if v.Missed > 0 {
+		fmt.Fprintf(out, "missed    %d from %s on\n", v.Missed, v.MissedFrom.Format(time.RFC3339))
+	}
+	switch ahead := time.Until(v.Since).Round(time.Second); {
+	case ahead > time.Minute:
+		fmt.Fprintf(out, "clocks    nothing runs for %v: the last run's clock was ahead\n", ahead)
+	case v.Overdue > 0:
+		fmt.Fprintf(out, "overdue   %d: nobody leads, or the last run goes on\n", v.Overdue)
+	case v.Asked != "":
+		fmt.Fprintln(out, "ordered   a run as soon as somebody leads, or the last run has ended")
+	}
 }
 
 func (a *app) electFollow(ctx context.Context, o electFlags, name string) error {
@@ -200,6 +262,8 @@ func (a *app) electOrder(ctx context.Context, o electFlags, name string) error {
 		switch {
 		case o.remove:
 			err = e.Delete(ctx)
+		case o.runNow:
+			said, err = "asked the leader of "+name+" for a run now", e.RunNow(wait)
 		case o.end:
 			said, err = "ended "+name, e.End(wait)
 		default:

@@ -26,6 +26,8 @@ type participant struct {
 	stopTakes time.Duration // how long its duty takes to stop
 	until     time.Time     // when its lease is over, of a leader by hand
 	heard     int           // the messages that a script has waited for
+	takes     time.Duration // how long a run of its schedule takes
+	ran       chan struct{} // cap 1: a run has begun
 }
 
 func (p *participant) run(begin func(context.Context) (<-chan election.Status, error)) error {
@@ -63,10 +65,22 @@ func (p *participant) resign() {
 // lead is the duty of most participants. It records who is working.
 func (p *participant) lead(ctx context.Context, s election.Status) error {
 	p.begin(s)
-	<-ctx.Done()
-	time.Sleep(p.stopTakes)
-	p.end()
-	return nil
+	defer p.end()
+	over := (<-chan time.Time)(nil)
+	if !s.Period.IsZero() {
+		p.sc.runs.Ran(p.cfg.Election, s.Period)
+		over = time.After(p.takes)
+		select {
+		case p.ran <- struct{}{}:
+		default:
+		}
+	}
+	select {
+	case <-over:
+	case <-ctx.Done():
+		time.Sleep(p.stopTakes)
+	}
+	return ctx.Err()
 }
 
 // begin notes that a duty is under way. One by hand stops with its lease.
