@@ -18,8 +18,8 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/hashicorp/consul/api"
 )
@@ -56,7 +56,7 @@ func wait(ctx context.Context, _ actors.Item) error {
 
 // showing is a site of members that reads Consul by l.
 func showing(l looker, members ...*actors.Coordinator) *site {
-	return newSite(newStatusCache(l, members, nil), members)
+	return newSite(newStatusCache(l, members), members)
 }
 
 func ask(s *site, path string, headers ...string) *httptest.ResponseRecorder {
@@ -141,7 +141,9 @@ func TestAViewerWhoLeavesTakesNobodysAnswerAlong(t *testing.T) {
 func TestAConsulThatDoesNotAnswerIsSaidInOneLine(t *testing.T) {
 	f := &fakeLooker{err: operator.ErrUnreachable}
 	explain := func(err error) error { return fmt.Errorf("%w:\nstart it", err) }
-	w := ask(newSite(newStatusCache(f, nil, explain), nil), "/v1/status")
+	s := showing(f)
+	s.explain = explain
+	w := ask(s, "/v1/status")
 	var body struct{ Error string }
 	must(t, json.Unmarshal(w.Body.Bytes(), &body))
 	want := operator.ErrUnreachable.Error() + ":; start it"
@@ -254,8 +256,8 @@ func TestHealthFollowsTheLease(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if _, err := m.Membership().Wait(ctx, func(ms messages.Membership) bool {
-			return ms.Phase == messages.Registered
+		if _, err := m.Membership().Wait(ctx, func(ms facts.Membership) bool {
+			return ms.Phase == facts.Registered
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +271,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		way.Cut(nil)
 		// Its session was over or is: the record of a new one waits for the lock-delay.
 		time.Sleep(6 * time.Second)
-		if m.Membership().Get().Phase != messages.Registered {
+		if m.Membership().Get().Phase != facts.Registered {
 			expect("back, and behind a lock-delay", http.StatusServiceUnavailable,
 				"m1 is not registered")
 		}

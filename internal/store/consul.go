@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -19,7 +19,7 @@ type consul struct {
 	link
 	client      *api.Client
 	callTimeout time.Duration
-	observer    messages.Observer
+	observer    facts.Observer
 	own         atomic.Pointer[string] // the session opened or renewed last; nil: there was none
 }
 

@@ -129,28 +129,27 @@ func TestAllWorkStopsBeforeItsLeaseEndsWhenConsulIsAwayForLongAndComesBackByItse
 			testkit.Await(t, workLimit, "every member has its share", func() string {
 				return s.now().unlike(3, len(items))
 			})
-			// A Consul that stood still finds that the sessions are over; one that started again
-			// does not.
-			if o.name == "stopped" {
-				if now := s.ownerOf(); !maps.Equal(owners, now) {
-					t.Error("items moved, although no session had ended")
+			// A Consul that stood still finds that the sessions are over: items may move, and each
+			// starts once. One that started again lets them live: no item moves, either. But an
+			// agent that comes back after more than a check's TTL takes the check for critical until
+			// it is reported. Its first word to the servers may be that: then they end a session
+			// that was valid, and its items move, and some that give way for them.
+			for id, p := range s.members {
+				if o.name == "stopped" && strings.Contains(p.stderr(), "msg=session-lost") {
+					t.Logf("the agent ended the session of %s", id)
+					return
 				}
 			}
-			// Once each: nobody started what had to be stopped again. But an agent that comes back
-			// after more than a check's TTL takes the check for critical until it is reported. Its
-			// first word to the servers may be that: then they end the session, which was valid.
+			if now := s.ownerOf(); o.name == "stopped" && !maps.Equal(owners, now) {
+				t.Error("items moved, although no session had ended")
+			}
 			starts := map[string]int{}
 			for _, item := range s.since(mark).starts().items() {
 				starts[item]++
 			}
 			for _, item := range items {
-				most := 1
-				if o.name == "stopped" &&
-					strings.Contains(s.members[owners[item]].stderr(), "msg=session-lost") {
-					most = 2
-				}
-				if n := starts[item]; n < 1 || n > most {
-					t.Errorf("%d starts of %s at %s, want at most %d", n, item, owners[item], most)
+				if n := starts[item]; n != 1 {
+					t.Errorf("%d starts of %s at %s, want 1", n, item, owners[item])
 				}
 			}
 		})
