@@ -38,8 +38,8 @@ type Run struct {
 const (
 	// roundPause bounds the time between two looks at the clock, which may be set meanwhile.
 	roundPause = 10 * time.Second
-	// recordPatience is how long the end of a run that was told to stop may take to be written.
-	recordPatience = 3 * time.Second
+	// recordPatience is how long the end of a run may take to be written.
+	recordPatience = 5 * time.Second
 )
 
 // noEnd is the error of a run that another leader, or an earlier duty of this one, has begun.
@@ -62,7 +62,7 @@ func (d *rounds) due(r *Runs, id string) (changed bool) {
 	if r.Schedule == "" && d.schedule.every == 0 {
 		r.Since = now // the first time is still to come
 	}
-	r.Schedule = d.schedule.String()
+	r.Schedule = d.schedule.text
 	if d.fresh && r.Last.ID != "" && r.Last.Ended.IsZero() {
 		r.Last.Ended, r.Last.Err = now, noEnd
 	}
@@ -102,9 +102,7 @@ func (d *rounds) run(ctx context.Context) error {
 				d.log.Warn("runs-not-recorded", "err", err, "then", "nothing runs before they are")
 			}
 			if err == nil && r.Last.ID == id {
-				if err := d.once(ctx, &known); err != nil {
-					return err
-				}
+				d.once(ctx, &known)
 				continue
 			}
 		}
@@ -138,15 +136,14 @@ func (d *rounds) tell(was, is Runs) {
 }
 
 // once runs the duty for the newest run of the record, and writes down how it ended.
-func (d *rounds) once(ctx context.Context, known *Runs) error {
+func (d *rounds) once(ctx context.Context, known *Runs) {
 	run, led := known.Last, d.led
 	log := d.log.With("period", run.Period)
 	log.Info("run-started", "token", led.Token)
-	if err := d.notBegun(); err != nil {
-		return err
+	err := d.notBegun()
+	if led.Period = run.Period; err == nil {
+		err = d.cfg.Lead(ctx, led)
 	}
-	led.Period = run.Period
-	err := d.cfg.Lead(ctx, led)
 	end := func(r *Runs) bool {
 		if r.Last.ID != run.ID || !r.Last.Ended.IsZero() {
 			return false
@@ -156,22 +153,18 @@ func (d *rounds) once(ctx context.Context, known *Runs) error {
 		}
 		return true
 	}
-	r, unwritten := d.backend.Runs(ctx, led.Token, end)
-	if unwritten != nil && d.state.Get().Role == Draining {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
-		defer cancel()
-		r, unwritten = d.backend.Runs(last, led.Token, end)
-	}
-	args := []any{"took", d.cfg.Now().Sub(run.Started), "recorded", unwritten == nil}
-	if unwritten == nil {
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
+	defer cancel()
+	if r, unwritten := d.backend.Runs(soon, led.Token, end); unwritten == nil {
 		*known = r
+	} else {
+		log.Warn("run-end-not-recorded", "err", unwritten)
 	}
 	if err != nil {
-		log.Warn("run-failed", append(args, "err", err, "then", "it is not run again")...)
+		log.Warn("run-failed", "err", err, "then", "it is not run again")
 	} else {
-		log.Info("run-ended", args...)
+		log.Info("run-ended", "took", d.cfg.Now().Sub(run.Started))
 	}
-	return nil
 }
 
 // Runs reads what the store keeps of the runs of a duty with a schedule.

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"errors"
 	"sort"
 	"strings"
 	"time"
@@ -8,16 +9,16 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// MinEvery is the shortest period of a schedule.
-const MinEvery = time.Second
-
-// Schedule says when periods begin. It is the same instants on all machines. The zero value has no
-// periods.
+// Schedule says when periods begin. It is the same instants on all machines.
 type Schedule struct {
 	text  string
 	every time.Duration
 	cron  *cron.SpecSchedule
+	zone  *time.Location // cron is read in UTC, and means what clocks show there; nil: instants
 }
+
+// anyHour is how the parser marks an hour that is *.
+const anyHour = uint64(1) << 63
 
 // ParseSchedule reads "@every 24h", or a line of cron: "15 3 * * *", "@daily". Periods of @every
 // are counted from Monday, 1 January of year 1, 00:00 UTC: so those of 24h begin at midnight UTC.
@@ -25,115 +26,90 @@ type Schedule struct {
 // clock is put forward, a skipped time begins its period as soon as the clock has changed. Where it
 // is put back, a time that comes twice counts once. Neither holds for a line whose hour is *.
 func ParseSchedule(text string) (Schedule, error) {
-	bad := func(format string, args ...any) (Schedule, error) {
-		return Schedule{}, invalid("Schedule "+text, format, args...)
-	}
+	s := Schedule{text: text}
 	if every, ok := strings.CutPrefix(text, "@every "); ok {
-		d, err := time.ParseDuration(strings.TrimSpace(every))
-		if err != nil || d < MinEvery || d%time.Second != 0 {
-			return bad("give a time of whole seconds, as in @every 24h")
+		d, err := time.ParseDuration(every)
+		if s.every = d; err != nil || d < time.Second || d%time.Second != 0 {
+			return s, invalid("Schedule "+text, "give a time of whole seconds, as in @every 24h")
 		}
-		return Schedule{text: "@every " + d.String(), every: d}, nil
+		return s, nil
 	}
-	zone, line, _ := strings.Cut(text, " ")
-	zoned := strings.HasPrefix(zone, "CRON_TZ=") || strings.HasPrefix(zone, "TZ=")
-	if !zoned {
-		zone, line = "CRON_TZ=UTC", text
+	name, line := "UTC", text
+	if zoned, ok := strings.CutPrefix(text, "CRON_TZ="); ok {
+		name, line, _ = strings.Cut(zoned, " ")
 	}
-	// The parser panics at a zone without a line. Local is not the same zone on all machines.
-	if _, name, _ := strings.Cut(zone, "="); name == "" || name == "Local" ||
-		strings.Contains(line, "TZ=") {
-		return bad("give a time zone by its name and then a line of cron, " +
-			"as in CRON_TZ=Europe/Berlin 15 3 * * *")
+	zone, err := time.LoadLocation(name)
+	if err == nil {
+		var parsed cron.Schedule
+		parsed, err = cron.ParseStandard("CRON_TZ=UTC " + line)
+		s.cron, _ = parsed.(*cron.SpecSchedule)
 	}
-	line = strings.Join(strings.Fields(line), " ")
-	parsed, err := cron.ParseStandard(zone + " " + line)
+	switch {
+	case err == nil && (s.cron == nil || s.cron.Next(time.Now()).IsZero()):
+		err = errors.New("it has no time within the next five years")
+	case name == "Local":
+		err = errors.New("Local is not the same time zone on all machines")
+	}
 	if err != nil {
-		return bad("%v; give minute, hour, day, month and day of the week, as in 15 3 * * *", err)
+		return s, invalid("Schedule "+text,
+			"%v; give minute, hour, day, month and day of the week, as in 15 3 * * *", err)
 	}
-	s := Schedule{text: line}
-	if zoned {
-		s.text = zone + " " + line
-	}
-	if s.cron, _ = parsed.(*cron.SpecSchedule); s.cron == nil || s.cron.Next(time.Now()).IsZero() {
-		return bad("it has no time within the next five years")
+	if s.zone = zone; s.cron.Hour&anyHour != 0 {
+		s.cron.Location, s.zone = zone, nil
 	}
 	return s, nil
 }
 
-// String returns the schedule as ParseSchedule reads it.
-func (s Schedule) String() string { return s.text }
-
-// anyHour is how the parser marks an hour that is *.
-const anyHour = uint64(1) << 63
-
 // Next returns the beginning of the first period after t. Zero: there is none within five years.
 func (s Schedule) Next(t time.Time) time.Time {
-	if s.every > 0 {
+	switch {
+	case s.every > 0:
 		return t.UTC().Truncate(s.every).Add(s.every)
+	case s.zone == nil:
+		return s.cron.Next(t.UTC())
 	}
-	next := s.cron.Next(t)
-	if s.cron.Hour&anyHour != 0 {
-		return next.UTC()
+	shown := s.cron.Next(s.shown(t))
+	if shown.IsZero() {
+		return shown
 	}
-	for !next.IsZero() && s.repeated(next) {
-		next = s.cron.Next(next)
-	}
-	for at := t; !next.IsZero(); {
-		_, change := at.In(s.cron.Location).ZoneBounds()
-		if change.IsZero() || change.After(next) {
-			break
+	first := shown.Add(-24 * time.Hour)
+	return first.Add(time.Second * time.Duration(sort.Search(48*60*60, func(n int) bool {
+		return !s.shown(first.Add(time.Duration(n) * time.Second)).Before(shown)
+	})))
+}
+
+// shown returns the latest time that clocks of the zone have shown by t, as if it were UTC.
+func (s Schedule) shown(t time.Time) time.Time {
+	_, offset := t.In(s.zone).Zone()
+	latest := t.UTC().Add(time.Duration(offset) * time.Second)
+	if change, _ := t.In(s.zone).ZoneBounds(); !change.IsZero() {
+		_, before := change.Add(-time.Second).In(s.zone).Zone()
+		earlier := change.UTC().Add(time.Duration(before)*time.Second - time.Second)
+		if earlier.After(latest) {
+			return earlier
 		}
-		was, is := s.offsets(change)
-		before := *s.cron
-		before.Location = time.FixedZone("", int(was/time.Second))
-		skipped := before.Next(change.Add(-time.Second))
-		if !skipped.IsZero() && skipped.Before(change.Add(is-was)) {
-			return change.UTC()
-		}
-		at = change
 	}
-	return next.UTC()
+	return latest
 }
-
-// offsets returns the offsets of local time before and after it has changed.
-func (s Schedule) offsets(change time.Time) (was, is time.Duration) {
-	_, before := change.Add(-time.Second).In(s.cron.Location).Zone()
-	_, after := change.In(s.cron.Location).Zone()
-	return time.Duration(before) * time.Second, time.Duration(after) * time.Second
-}
-
-// repeated tells whether local clocks have shown t before, until they were put back.
-func (s Schedule) repeated(t time.Time) bool {
-	change, _ := t.In(s.cron.Location).ZoneBounds()
-	if change.IsZero() {
-		return false
-	}
-	was, is := s.offsets(change)
-	return t.Before(change.Add(was - is))
-}
-
-// lookBack is how far back the last period is looked for, in seconds.
-const lookBack = 10 * 366 * 24 * 60 * 60
 
 // Last returns the beginning of the period of t. Zero: there was none within ten years.
 func (s Schedule) Last(t time.Time) time.Time {
 	if s.every > 0 {
 		return t.UTC().Truncate(s.every)
 	}
-	t = t.Truncate(time.Second)
-	n := 1 + sort.Search(lookBack, func(n int) bool {
+	t = t.UTC().Truncate(time.Second)
+	n := sort.Search(10*366*24*60*60, func(n int) bool {
 		next := s.Next(t.Add(-time.Duration(n+1) * time.Second))
 		return !next.IsZero() && !next.After(t)
 	})
-	if n > lookBack {
-		return time.Time{}
+	if last := s.Next(t.Add(-time.Duration(n+1) * time.Second)); !last.After(t) {
+		return last
 	}
-	return s.Next(t.Add(-time.Duration(n) * time.Second))
+	return time.Time{}
 }
 
-// Missed counts the periods that have begun after since and before until, 1000 at most, and
-// returns the beginning of the first one.
+// Missed counts the periods that have begun after since and before until, 1000 at most, and returns
+// the beginning of the first one.
 func (s Schedule) Missed(since, until time.Time) (n int, first time.Time) {
 	if since.IsZero() {
 		return 0, first

@@ -107,9 +107,9 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 		"delete")
 	cmd.MarkFlagsMutuallyExclusive("every", "cron")
 	cmd.MarkFlagsRequiredTogether("zookeeper-cert-file", "zookeeper-key-file")
-	experts(cmd, "every", "cron", "id", "priority", "preempt", "once", "ttl", "lease", "stop-timeout", "pass-env",
-		"output", "status", "follow", "hand-over", "run-now", "end", "delete", "json", "consul", "zookeeper",
-		"log-format", "log-level")
+	experts(cmd, "every", "cron", "id", "priority", "preempt", "once", "ttl", "lease",
+		"stop-timeout", "pass-env", "output", "status", "follow", "hand-over", "run-now", "end",
+		"delete", "json", "consul", "zookeeper", "log-format", "log-level")
 	return cmd
 }
 
@@ -236,8 +236,6 @@ func (o *electFlags) check(args []string) error {
 			"--follow, --hand-over, --run-now, --end, --delete")
 	case asked == "" && strings.TrimSpace(strings.Join(args[1:], "")) == "":
 		return usage("the command is empty")
-	case asked != "" && o.schedule() != "":
-		return usage("%s runs no command: --every and --cron go with the command", asked)
 	case o.schedule() != "" && (o.once || o.preempt):
 		return usage("--once and --preempt do not go with --every and --cron: they would cut " +
 			"runs short")

@@ -25,29 +25,8 @@ type electView struct {
 // runsView is what is known of the runs of a schedule.
 type runsView struct {
 	election.Runs
-	Result  string    `json:"result"` // of the last run, in words
-	Next    time.Time `json:"next,omitzero"`
+	Next    time.Time `json:"next"`
 	Overdue int       `json:"overdue"` // periods that have begun since, and were not run
-}
-
-// runsNow says what the record of the runs means now.
-func runsNow(r election.Runs, led bool, now time.Time) *runsView {
-	v := runsView{Runs: r, Result: "running"}
-	switch last := r.Last; {
-	case last.ID == "":
-		v.Result = "none yet"
-	case last.Err != "":
-		v.Result = "failed: " + last.Err
-	case !last.Ended.IsZero():
-		v.Result = "done in " + last.Ended.Sub(last.Started).Round(time.Millisecond).String()
-	case !led:
-		v.Result = "no end is recorded: its leader was lost"
-	}
-	if s, err := election.ParseSchedule(r.Schedule); err == nil {
-		v.Next = s.Next(now)
-		v.Overdue, _ = s.Missed(r.Since, v.Next)
-	}
-	return &v
 }
 
 // observe connects for --status, --follow and the orders. Where is the store's address.
@@ -132,8 +111,9 @@ func (a *app) electStatus(ctx context.Context, o electFlags, name string) error 
 		if err != nil {
 			return err
 		}
-		if r.Schedule != "" {
-			v.Runs = runsNow(r, v.Leader != nil, time.Now())
+		if schedule, err := election.ParseSchedule(r.Schedule); err == nil {
+			v.Runs = &runsView{Runs: r, Next: schedule.Next(time.Now())}
+			v.Runs.Overdue, _ = schedule.Missed(r.Since, v.Runs.Next)
 		}
 		if o.asJSON {
 			return printJSON(a.out, v)
@@ -153,7 +133,9 @@ func printElection(out io.Writer, v electView) error {
 		said = fmt.Sprintf("leader    %s (token %d)", safe(v.Leader.Name), v.Token)
 	}
 	fmt.Fprintf(out, "election  %s\n%s\n", safe(v.Election), said)
-	printRuns(out, v.Runs)
+	if v.Runs != nil {
+		printRuns(out, *v.Runs)
+	}
 	fmt.Fprintln(out)
 	if len(v.Candidates) == 0 {
 		_, err := fmt.Fprintln(out, "There are no candidates.")
@@ -175,27 +157,26 @@ func printElection(out io.Writer, v electView) error {
 	return w.Flush()
 }
 
-func printRuns(out io.Writer, v *runsView) {
-	if v == nil {
-		return
-	}
-	last := safe(v.Result)
-	if v.Last.ID != "" {
-		last = fmt.Sprintf("of %s by %s, begun at %s: %s", v.Last.Period.Format(time.RFC3339),
-			safe(v.Last.By), v.Last.Started.Format(time.RFC3339), last)
+func printRuns(out io.Writer, v runsView) {
+	last := "none yet"
+	if run := v.Last; run.ID != "" {
+		last = fmt.Sprintf("of %s by %s, ", run.Period.Format(time.RFC3339), safe(run.By))
+		switch {
+		case run.Err != "":
+			last += "failed: " + safe(run.Err)
+		case run.Ended.IsZero():
+			last += "begun at " + run.Started.Format(time.RFC3339) + ", without an end yet"
+		default:
+			last += "done in " + run.Ended.Sub(run.Started).Round(time.Millisecond).String()
+		}
 	}
 	fmt.Fprintf(out, "schedule  %s\nlast run  %s\nnext run  %s\n", safe(v.Schedule), last,
 		v.Next.Format(time.RFC3339))
 	if v.Missed > 0 {
 		fmt.Fprintf(out, "missed    %d from %s on\n", v.Missed, v.MissedFrom.Format(time.RFC3339))
 	}
-	switch ahead := time.Until(v.Since).Round(time.Second); {
-	case ahead > time.Minute:
-		fmt.Fprintf(out, "clocks    nothing runs for %v: the last run's clock was ahead\n", ahead)
-	case v.Overdue > 0:
+	if v.Overdue > 0 {
 		fmt.Fprintf(out, "overdue   %d: nobody leads, or the last run goes on\n", v.Overdue)
-	case v.Asked != "":
-		fmt.Fprintln(out, "ordered   a run as soon as somebody leads, or the last run has ended")
 	}
 }
 

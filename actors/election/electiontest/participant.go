@@ -66,21 +66,19 @@ func (p *participant) resign() {
 func (p *participant) lead(ctx context.Context, s election.Status) error {
 	p.begin(s)
 	defer p.end()
-	over := (<-chan time.Time)(nil)
 	if !s.Period.IsZero() {
 		p.sc.runs.Ran(p.cfg.Election, s.Period)
-		over = time.After(p.takes)
+		run, cancel := context.WithTimeout(ctx, p.takes)
+		defer cancel()
+		ctx = run
 		select {
 		case p.ran <- struct{}{}:
 		default:
 		}
 	}
-	select {
-	case <-over:
-	case <-ctx.Done():
-		time.Sleep(p.stopTakes)
-	}
-	return ctx.Err()
+	<-ctx.Done()
+	time.Sleep(p.stopTakes)
+	return nil
 }
 
 // begin notes that a duty is under way. One by hand stops with its lease.

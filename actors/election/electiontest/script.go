@@ -23,7 +23,8 @@ import (
 // The subject is a participant, over a connection of its own. Its verbs:
 //
 //	joins [-priority=N] [-preempt] [-slow=DURATION] [-by-hand] [-address=ADDRESS]
-//	    [-schedule=SCHEDULE [-takes=DURATION] [-clock=DURATION]], follows
+//	    [-schedule=SCHEDULE [-takes=DURATION] [-clock=DURATION]]
+//	    [-election=NAME] [-with=PARTICIPANT, over its connection], follows
 //	resigns, drained, hands-over-to NAME, ends-it, deletes-it: its calls; they say their error
 //	cut, mended, closes, session-ended: what becomes of its connection
 //	ROLE [LEADER]: waits for a message with that role, behind the one that it waited for last, and
@@ -155,12 +156,17 @@ func (sc *scenario) joining(words []string) option {
 		f.BoolVar(&p.cfg.Preempt, "preempt", false, "")
 		f.StringVar(&p.cfg.Address, "address", "", "")
 		f.DurationVar(&p.stopTakes, "slow", 0, "")
+		f.StringVar(&p.cfg.Election, "election", p.cfg.Election, "")
+		with := f.String("with", "", "")
 		f.StringVar(&p.cfg.Schedule, "schedule", "", "")
 		f.DurationVar(&p.takes, "takes", 0, "")
 		clock := f.Duration("clock", 0, "")
 		byHand := f.Bool("by-hand", false, "")
 		if err := f.Parse(words); err != nil {
 			sc.t.Fatal(err)
+		}
+		if other := sc.cast[*with]; other != nil {
+			p.link = other.link
 		}
 		if *byHand {
 			p.cfg.Lead = nil

@@ -64,7 +64,6 @@ type Candidate[H Host] struct {
 	Election *election.Election
 	Slow     time.Duration // part of what it may take to stop, in thousandths
 	Quit     context.CancelFunc
-	ahead    time.Duration // its clock, in a history with a schedule
 }
 
 // New begins the history of a seed.
@@ -130,8 +129,7 @@ func (p *Play[H]) Nominate() {
 	byHand := p.ByHand != nil && p.Rand.IntN(3) == 0
 	if p.Schedule != "" {
 		byHand, cfg.Preempt, cfg.Schedule = false, false, p.Schedule
-		c.ahead = time.Duration(n%7) * 15 * time.Second
-		cfg.Now = func() time.Time { return time.Now().Add(c.ahead) }
+		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(n%7) * 15 * time.Second) }
 	}
 	if !byHand {
 		cfg.Lead = func(ctx context.Context, s election.Status) error {
