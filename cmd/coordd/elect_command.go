@@ -18,6 +18,7 @@ import (
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/guard"
+	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -37,7 +38,9 @@ type commandRunner struct {
 	done bool
 	code int
 
-	started bool // the command was started; the duties come one after the other
+	started bool   // the command was started; the duties come one after the other
+	token   uint64 // of the leadership that it was started in last
+	runs    uint64 // starts in it: it is started again after a lease that ran out
 }
 
 func newCommandRunner(o electFlags, conn electConn, name, command string,
@@ -129,6 +132,12 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 			errCommandStopped)
 	}
 	r.started = true
+	if r.token != s.Token {
+		r.token, r.runs = s.Token, 0
+	}
+	if r.runs++; r.runs >= protocol.Runs {
+		return fmt.Errorf("%w: its token has no more runs", errCommandStopped)
+	}
 	r.forwardLease() // the forwarder may be late
 	for len(r.signals) > 0 {
 		<-r.signals // they were for nobody
@@ -141,7 +150,7 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 		Ended: func(_ time.Time, why guard.Reason) { byItself = why == guard.Ended },
 		Env: []string{
 			"COORDD_ELECTION=" + r.name,
-			"COORDD_TOKEN=" + strconv.FormatUint(s.Token, 10),
+			"COORDD_TOKEN=" + strconv.FormatUint(protocol.Token(s.Token, r.runs), 10),
 			"COORDD_MEMBER=" + r.id,
 		},
 	})

@@ -31,8 +31,8 @@ hands everything over, and exits with code 0. A second SIGINT or SIGTERM ends it
 --config SIGHUP does not stop it: it reads log-level, capacity and tags anew from the file.
 
 With --exec it runs a shell command for each item that it owns. The command gets the item's payload
-on standard input, and the variables COORDD_ITEM, COORDD_TOKEN, COORDD_MEMBER and COORDD_SERVICE.
-The token rises each time an item changes hands. Pass it on to what the command writes to: there a
+on standard input, and the variables COORDD_ITEM, COORDD_TOKEN, COORDD_GRANT, COORDD_MEMBER and
+COORDD_SERVICE. The token rises with each start. Pass it on to what the command writes to: there a
 late write of a former owner can be refused. When the item is to be given up, the command gets
 SIGTERM, and SIGKILL after the stop timeout. A command that ends earlier is started again, after a
 pause that grows. A guard process is the parent of the commands: while it lives, none outlives its

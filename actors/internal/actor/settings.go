@@ -41,6 +41,7 @@ type Item struct {
 	Payload []byte
 	Weight  uint64
 	Token   uint64
+	Grant   uint64
 	Changes <-chan []byte
 }
 
