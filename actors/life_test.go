@@ -13,7 +13,6 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/facts"
-	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -355,7 +354,7 @@ func TestPayloadWeightAndTokenReachTheWork(t *testing.T) {
 		item := <-got
 		m := c.members["n1"].c.Membership().Get()
 		if item.ID != "w" || string(item.Payload) != "hello" || item.Weight != 7 ||
-			item.Grant <= m.Index || item.Token != protocol.Token(item.Grant, 1) {
+			item.Grant <= m.Index || item.Token != facts.Token(item.Grant, 1) {
 			t.Errorf("the work got %+v; the record's index is %d", item, m.Index)
 		}
 	})
@@ -371,7 +370,7 @@ func TestTheTokenRisesWithEachRunAndAGrantWithoutMoreTokensIsGivenAnew(t *testin
 			cfg.TTL, cfg.CheckTTL = time.Hour, actors.NoCheck // for few renewals
 			cfg.Work = func(ctx context.Context, item actors.Item) error {
 				first := item.Grant != last.Grant
-				if item.Token <= last.Token || first != (item.Token == protocol.Token(item.Grant, 1)) {
+				if item.Token <= last.Token || first != (item.Token == facts.Token(item.Grant, 1)) {
 					t.Errorf("a run with token %d of grant %d, after %d of %d", item.Token,
 						item.Grant, last.Token, last.Grant)
 				}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/routing"
-	"github.com/coordd/coordd/internal/protocol"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -157,7 +157,7 @@ func (o *onlooker) agrees(items []string) func() bool {
 		for _, item := range items {
 			loc, err := o.router.Locate(o.c.t.Context(), item)
 			o.c.mu.Lock()
-			grant := protocol.GrantOf(o.c.judge.Tokens[item])
+			grant := o.c.judge.Tokens[item] / facts.Runs
 			o.c.mu.Unlock()
 			if err != nil || loc.Member != owners[item] || loc.Grant != grant {
 				return false
@@ -206,9 +206,9 @@ func TestAnOperatorLocatesWithoutARouter(t *testing.T) {
 		owners := c.owners()
 		for _, item := range items {
 			if loc, err := op.Locate(c.t.Context(), item); err != nil ||
-				loc.Member != owners[item] || loc.Grant != protocol.GrantOf(c.judge.Tokens[item]) {
+				loc.Member != owners[item] || loc.Grant != c.judge.Tokens[item]/facts.Runs {
 				t.Errorf("%s: %+v, %v; it is at %s under grant %d", item, loc, err, owners[item],
-					protocol.GrantOf(c.judge.Tokens[item]))
+					c.judge.Tokens[item]/facts.Runs)
 			}
 		}
 		if _, err := op.Locate(c.t.Context(), "nobody-knows-it"); !errors.Is(err,

@@ -17,8 +17,8 @@ import (
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/guard"
-	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -135,7 +135,7 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 	if r.token != s.Token {
 		r.token, r.runs = s.Token, 0
 	}
-	if r.runs++; r.runs >= protocol.Runs {
+	if r.runs++; r.runs >= facts.Runs {
 		return fmt.Errorf("%w: its token has no more runs", errCommandStopped)
 	}
 	r.forwardLease() // the forwarder may be late
@@ -150,7 +150,7 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 		Ended: func(_ time.Time, why guard.Reason) { byItself = why == guard.Ended },
 		Env: []string{
 			"COORDD_ELECTION=" + r.name,
-			"COORDD_TOKEN=" + strconv.FormatUint(protocol.Token(s.Token, r.runs), 10),
+			"COORDD_TOKEN=" + strconv.FormatUint(facts.Token(s.Token, r.runs), 10),
 			"COORDD_MEMBER=" + r.id,
 		},
 	})

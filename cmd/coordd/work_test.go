@@ -92,19 +92,6 @@ func TestAFileOfItemsIsReadWholeOrRefused(t *testing.T) {
 	}
 }
 
-func TestASyncThatRemovesMostOfTheWorkloadAsksForForce(t *testing.T) {
-	for _, c := range []struct {
-		same, add, remove int
-		asks              bool
-	}{{10, 0, 10, false}, {9, 0, 10, false}, {10, 0, 11, true}, {11, 0, 11, false},
-		{0, 1, 10, false}, {0, 0, 1, true}, {0, 1, 11, true}, {0, 0, 0, false}} {
-		d := difference{Same: c.same, Add: make([]string, c.add), Remove: make([]string, c.remove)}
-		if err := d.tooMuch(); (err != nil) != c.asks {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
-}
-
 // FuzzImport: a file is refused as a whole, naming a line, or gives items that can all be written,
 // each id once.
 func FuzzImport(f *testing.F) {

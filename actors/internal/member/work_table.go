@@ -6,7 +6,6 @@ import (
 
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/internal/facts"
-	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -76,11 +75,11 @@ func (r *runs) next() (token uint64, ok bool) {
 		return 0, false
 	}
 	r.last++
-	return protocol.Token(r.grant, r.last), true
+	return facts.Token(r.grant, r.last), true
 }
 
 func (r *runs) spent(grant uint64) bool {
-	return r != nil && r.grant == grant && r.last == protocol.Runs-1
+	return r != nil && r.grant == grant && r.last == facts.Runs-1
 }
 
 // releasedFor is for how long a release is remembered whose key is gone. No server is as far

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/facts"
-	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -69,7 +68,7 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 		"or keeps its items":           {key: &own, change: stopsAndKeeps, gone: true},
 		"the last run was the last": {key: &own, change: func(_ *snapshot, t *workTable) {
 			t.record = 10
-			t.runs["w"] = &runs{grant: 20, last: protocol.Runs - 1}
+			t.runs["w"] = &runs{grant: 20, last: facts.Runs - 1}
 		}, want: "release", gone: true},
 		"a grant is not used twice": {key: &own, change: func(_ *snapshot, t *workTable) {
 			t.record = 10
