@@ -40,7 +40,7 @@ type commandRunner struct {
 
 	started bool   // the command was started; the duties come one after the other
 	token   uint64 // of the leadership that it was started in last
-	runs    uint64 // starts in it: it is started again after a lease that ran out
+	runs    uint64 // starts in it, as far as there are tokens for them
 }
 
 func newCommandRunner(o electFlags, conn electConn, name, command string,
@@ -135,25 +135,30 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 	if r.token != s.Token {
 		r.token, r.runs = s.Token, 0
 	}
-	if r.runs++; r.runs >= facts.Runs {
-		return fmt.Errorf("%w: its token has no more runs", errCommandStopped)
-	}
+	r.runs = min(r.runs+1, facts.Runs-1)
 	r.forwardLease() // the forwarder may be late
 	for len(r.signals) > 0 {
 		<-r.signals // they were for nobody
 	}
+	env := []string{
+		"COORDD_ELECTION=" + r.name,
+		"COORDD_TOKEN=" + strconv.FormatUint(facts.Token(s.Token, r.runs), 10),
+		"COORDD_MEMBER=" + r.id,
+	}
+	if !s.Period.IsZero() {
+		env = append(env, "COORDD_PERIOD="+s.Period.Format(time.RFC3339))
+	}
 	byItself := false
 	err := r.guard.Exec(ctx, guard.Spec{
-		Session: s.Session, // there may be another one since
-		NoWait:  true,      // others may be able to run it
+		Session: s.Session,         // there may be another one since
+		NoWait:  s.Period.IsZero(), // others may be able to run it, but not again
 		Name:    r.name, Command: r.command, Signals: r.signals,
 		Ended: func(_ time.Time, why guard.Reason) { byItself = why == guard.Ended },
-		Env: []string{
-			"COORDD_ELECTION=" + r.name,
-			"COORDD_TOKEN=" + strconv.FormatUint(facts.Token(s.Token, r.runs), 10),
-			"COORDD_MEMBER=" + r.id,
-		},
+		Env:   env,
 	})
+	if !s.Period.IsZero() {
+		return err // of this period's run
+	}
 	exit, ok := errors.AsType[*guard.ExitError](err)
 	switch {
 	case byItself && ok && exit.Signal != 0:
