@@ -271,8 +271,8 @@ var ErrInvalid = store.ErrInvalid
 // member's id; the text names it.
 var ErrIDTaken = member.ErrIDTaken
 
-// ErrUnfit is returned by [Coordinator.Run] when the token lacks rights that a member needs, and has
-// lacked them for 30 s; the text names the rules.
+// ErrUnfit is returned by [Coordinator.Run] when the token lacks rights that a member needs, or is
+// not known to Consul, for 30 s from the start; the text names the rules.
 var ErrUnfit = member.ErrUnfit
 
 // ErrProtocol is returned by [Coordinator.Run] when a registered member speaks a later version of

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/internal/reread"
 	"github.com/spf13/pflag"
 )
 
@@ -54,7 +57,8 @@ func (z zookeeperFlags) withAbsolutePaths() zookeeperFlags {
 	return z
 }
 
-// configure reads the files.
+// configure reads the files. Those of certificates are read again when they change. Who makes nodes
+// owns them, so another user and password need another start.
 func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 	cfg.Servers = z.Servers
 	if z.AuthFile != "" {
@@ -62,29 +66,38 @@ func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 		if err != nil {
 			return fmt.Errorf("--zookeeper-auth-file: %w", err)
 		}
-		cfg.Digest = strings.TrimRight(string(text), "\r\n")
-		if cfg.Digest == "" {
-			return fmt.Errorf("--zookeeper-auth-file %s is empty; write user:password into it",
+		cfg.Digest = strings.TrimSpace(strings.TrimPrefix(string(text), reread.BOM))
+		if !strings.Contains(cfg.Digest, ":") || strings.ContainsFunc(cfg.Digest, unicode.IsControl) {
+			return fmt.Errorf("--zookeeper-auth-file %s: write user:password into it, in one line",
 				z.AuthFile)
 		}
 	}
 	if !z.TLS && z.CA == "" && z.Cert == "" {
 		return nil
 	}
-	cfg.TLS = &tls.Config{}
-	if z.CA != "" {
-		var err error
-		if cfg.TLS.RootCAs, err = readPool("zookeeper-ca-file", z.CA); err != nil {
-			return err
+	files, err := reread.Open("certificates for ZooKeeper", func(texts [][]byte) (_ *tls.Config,
+		err error) {
+		to := &tls.Config{}
+		if err := reread.CheckPEM(texts...); err != nil {
+			return nil, err
 		}
-	}
-	if z.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(z.Cert, z.Key)
-		if err != nil {
-			return fmt.Errorf("--zookeeper-cert-file, --zookeeper-key-file: %w", err)
+		if z.CA != "" {
+			if to.RootCAs, err = poolOf(texts[0]); err != nil {
+				return nil, err
+			}
+			texts = texts[1:]
 		}
-		cfg.TLS.Certificates = []tls.Certificate{pair}
+		if z.Cert != "" {
+			to.Certificates = make([]tls.Certificate, 1)
+			to.Certificates[0], err = tls.X509KeyPair(texts[0], texts[1])
+		}
+		return to, err
+	}, z.CA, z.Cert, z.Key)
+	if err != nil {
+		return fmt.Errorf("--zookeeper-ca-file, --zookeeper-cert-file, --zookeeper-key-file: %w",
+			err)
 	}
+	cfg.TLSNow = func() *tls.Config { return files.Get(cmp.Or(cfg.Logger, slog.Default())) }
 	return nil
 }
 
