@@ -30,7 +30,7 @@ func SplitAddress(full string) (address string, auth *api.HttpBasicAuth) {
 
 // Depart does for a dead member all that its own clean stop would have done: it releases the items,
 // resigns the leadership and ends the session. It uses Service, ID, Client, Consul and Logger of
-// cfg. The session is that of the member's last [messages.Membership], and clear says that its
+// cfg. The session is that of the member's last [facts.Membership], and clear says that its
 // ClearAt was zero; if it was not, the items and the ack stay.
 //
 // Call it only when nothing of the member's work is left and none will start. It tries until Consul

@@ -12,6 +12,7 @@ import (
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -118,8 +119,8 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer c.routes.Close() // the tree may have ended before it started them
 	defer c.conf.Close()
 	defer func() { // a leader-tracker that failed as it stopped has not said so
-		if c.cells.leadership.Get().Role == messages.Leading {
-			c.cells.leadership.Set(messages.Leadership{Role: messages.Uncertain})
+		if c.cells.leadership.Get().Role == facts.Leading {
+			c.cells.leadership.Set(facts.Leadership{Role: facts.Uncertain})
 		}
 	}()
 	return c.root.Run(ctx)
@@ -156,48 +157,50 @@ func (c *Coordinator) Settings() Config { return c.cfg }
 func (c *Coordinator) SetCapacity(weight uint64) { c.cells.capacity.Set(weight) }
 
 // Session is this member's Consul session and lease.
-func (c *Coordinator) Session() messages.Reader[messages.Session] {
+func (c *Coordinator) Session() messages.Reader[Session] {
 	return c.cells.session.Reader()
 }
 
 // Membership is how far this member has come with its own record.
-func (c *Coordinator) Membership() messages.Reader[messages.Membership] {
+func (c *Coordinator) Membership() messages.Reader[Membership] {
 	return c.cells.membership.Reader()
 }
 
 // Leadership is who leads, as far as this member can tell. It is what the leader-tracker said last:
 // while that actor hangs, Session tells whether the lease behind it still holds. The context of
 // Lead ends with the lease.
-func (c *Coordinator) Leadership() messages.Reader[messages.Leadership] {
+func (c *Coordinator) Leadership() messages.Reader[Leadership] {
 	return c.cells.leadership.Reader()
 }
 
 // Members is who is registered. It is kept up to date while this member leads
 // and stands still otherwise: a follower does not watch what it does not need.
-func (c *Coordinator) Members() messages.Reader[messages.Members] {
+func (c *Coordinator) Members() messages.Reader[facts.Members] {
 	return c.cells.members.Reader()
 }
 
 // Workload is the list of items; kept up to date while this member leads.
-func (c *Coordinator) Workload() messages.Reader[messages.Workload] {
+func (c *Coordinator) Workload() messages.Reader[facts.Workload] {
 	return c.cells.workload.Reader()
 }
 
-// Plan is what this member has assigned as the leader; kept up to date while it leads.
-func (c *Coordinator) Plan() messages.Reader[messages.Plan] { return c.cells.plan.Reader() }
+// Distribution is what this member has assigned as the leader; kept up to date while it leads.
+func (c *Coordinator) Distribution() messages.Reader[Distribution] {
+	return c.cells.plan.Reader()
+}
 
 // Control is what operators have ordered; kept up to date while this member leads.
-func (c *Coordinator) Control() messages.Reader[messages.Control] {
+func (c *Coordinator) Control() messages.Reader[facts.Control] {
 	return c.cells.control.Reader()
 }
 
 // Assignments is what the leader wants this member to run.
-func (c *Coordinator) Assignments() messages.Reader[messages.Assignments] {
+func (c *Coordinator) Assignments() messages.Reader[facts.Assignments] {
 	return c.cells.assignments.Reader()
 }
 
 // Holdings is what this member runs, or has not released yet.
-func (c *Coordinator) Holdings() messages.Reader[messages.Holdings] {
+func (c *Coordinator) Holdings() messages.Reader[Holdings] {
 	return c.cells.holdings.Reader()
 }
 
@@ -207,7 +210,7 @@ func (c *Coordinator) WaitForLeader(ctx context.Context) (string, error) {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.over, cancel)()
-	l, err := c.Leadership().Wait(own, func(l messages.Leadership) bool {
+	l, err := c.Leadership().Wait(own, func(l facts.Leadership) bool {
 		return l.Leader != "" && c.over.Err() == nil
 	})
 	if err == nil {
@@ -237,16 +240,16 @@ func (c *Coordinator) Counters() supervisor.Counters { return c.root.Counters() 
 // LogRecordsDropped is how many records of [Config.Logger] were dropped so far.
 func (c *Coordinator) LogRecordsDropped() int { return asynclog.Dropped(c.cfg.Logger) }
 
-// Stuck finds the actor that has hung at now for the longest time, and since when it has been at
+// Hanging finds the actor that has hung at now for the longest time, and since when it has been at
 // what it does; the empty string if none does. The lease is not renewed while an actor hangs, so
 // that others take the items over.
-func (c *Coordinator) Stuck(now time.Time) (actor string, since time.Time) {
+func (c *Coordinator) Hanging(now time.Time) (actor string, since time.Time) {
 	return c.base.Stuck(now)
 }
 
-// Events follows what happens to the actors; size is how many events may wait
-// for a slow reader before some are dropped, which the stream then says.
-func (c *Coordinator) Events(size int) *supervisor.Subscription { return c.root.Subscribe(size) }
+// Subscribe follows what happens to the actors; size is how many steps may wait for a slow reader
+// before some are dropped, which the stream then says.
+func (c *Coordinator) Subscribe(size int) *supervisor.Subscription { return c.root.Subscribe(size) }
 
 // ErrNotFound is returned by [KV.Get] for a key that does not exist (an empty value is a value).
 var ErrNotFound = store.ErrNotFound

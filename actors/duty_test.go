@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -32,7 +32,7 @@ func TestADutyThatFailsIsCalledAgainAndTheAssignerGoesOn(t *testing.T) {
 					}
 				})
 				c.await("n1 leads", 20*time.Second, func() bool {
-					return n1.c.Leadership().Get().Role == messages.Leading
+					return n1.c.Leadership().Get().Role == facts.Leading
 				})
 				c.await("all at n1", 20*time.Second, c.balanced(4))
 				term := n1.c.Leadership().Get().Term

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/coordd/coordd/messages"
 )
 
 // What it means that an actor hangs while the member runs. Go cannot end a
@@ -93,7 +93,7 @@ func TestAnActorThatHangsLeavesTheOthersAtWorkAndNothingRunsTwice(t *testing.T) 
 				if waits := !(sum(c.loads()) == total); waits != want.waits {
 					t.Errorf("%d of %d items run while %s hangs", sum(c.loads()), total, actor)
 				}
-				if leads := n1.c.Leadership().Get().Role == messages.Leading; leads == want.stops {
+				if leads := n1.c.Leadership().Get().Role == facts.Leading; leads == want.stops {
 					t.Errorf("n1 leads: %v", leads)
 				}
 				for name, r := range incarnations(n1.c.Report()) {

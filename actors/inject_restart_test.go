@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 func TestAnActorThatFailsAtAMessageComesBackAndDisturbsNobody(t *testing.T) {
@@ -34,7 +34,7 @@ func comesBack(t *testing.T, s *saboteur) {
 		if !s.didFire() {
 			return
 		}
-		if l := n1.c.Leadership().Get(); l.Role != messages.Leading {
+		if l := n1.c.Leadership().Get(); l.Role != facts.Leading {
 			t.Errorf("n1 has lost the leadership: %+v", l)
 		}
 		failed := slices.Index(termActors, s.actor)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -57,7 +57,7 @@ func stopsInTime(t *testing.T, s *saboteur) {
 		case n1.err != nil:
 			t.Errorf("Run returned %v", n1.err)
 		}
-		if n1.c.Leadership().Get().Role == messages.Leading {
+		if n1.c.Leadership().Get().Role == facts.Leading {
 			t.Errorf("n1 has stopped, and says that it leads")
 		}
 		for item, at := range c.owners() {

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/hashicorp/consul/api"
 )
@@ -252,7 +252,7 @@ func (c *cluster) consistent() {
 	} else if e, _, err := c.client.Session().Info(s.ID, nil); err != nil || e == nil {
 		c.t.Errorf("Consul does not know n1's session %q: %v", s.ID, err)
 	}
-	if m := n1.Membership().Get(); m.Phase != messages.Registered || m.Index != records["n1"] {
+	if m := n1.Membership().Get(); m.Phase != facts.Registered || m.Index != records["n1"] {
 		c.t.Errorf("n1's membership is %+v, its record's index %d", m, records["n1"])
 	}
 	if got := slices.Collect(n1.Assignments().Get().Items.IDs()); !slices.Equal(got, mine) {
@@ -268,7 +268,7 @@ func (c *cluster) consistent() {
 			c.t.Errorf("%s takes session %q for the leader's, the key is locked by %q", id,
 				l.Session, leader)
 		}
-		if l.Role != messages.Leading {
+		if l.Role != facts.Leading {
 			continue
 		}
 		leads++
@@ -282,7 +282,7 @@ func (c *cluster) consistent() {
 		if m.c.Control().Get().Freeze {
 			c.t.Errorf("the leader takes itself for frozen")
 		}
-		if p := m.c.Plan().Get(); !p.Settled || p.Owned != len(work) {
+		if p := m.c.Distribution().Get(); !p.Settled || p.Owned != len(work) {
 			c.t.Errorf("the leader's plan is %+v of %d items", p, len(work))
 		}
 	}
@@ -329,8 +329,8 @@ func (c *cluster) owners() map[string]string {
 
 func (c *cluster) settled() bool {
 	for _, m := range c.members {
-		if m.c.Leadership().Get().Role == messages.Leading {
-			return m.c.Plan().Get().Settled
+		if m.c.Leadership().Get().Role == facts.Leading {
+			return m.c.Distribution().Get().Settled
 		}
 	}
 	return false

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit/keys"
-	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -27,7 +27,7 @@ func three(c *cluster, items int, options ...option) {
 	}
 	c.await("the items shared out", 20*time.Second, c.balanced(items))
 	c.await("settled", 20*time.Second, func() bool {
-		return c.members[c.leader()].c.Plan().Get().Settled
+		return c.members[c.leader()].c.Distribution().Get().Settled
 	})
 }
 
@@ -168,7 +168,7 @@ func TestTheGraceCoversThePredecessorOfADeadSuccessor(t *testing.T) {
 		delete(c.members, "n4")
 		successor := c.start("n4")
 		c.await("a successor", 30*time.Second, func() bool {
-			return successor.c.Membership().Get().Phase == messages.Registered
+			return successor.c.Membership().Get().Phase == facts.Registered
 		})
 		session := successor.c.Session().Get().ID
 		successor.net.Cut(errKilled)

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/coordd/coordd/messages"
 )
 
 // A Consul server that is started anew replays its log, and begins the lock-delays in it anew. It
@@ -42,13 +42,13 @@ func TestALockDelayThatConsulReplaysHoldsUpNobodyWhoHasTheKey(t *testing.T) {
 
 		away.Store(true)
 		time.Sleep(11 * time.Second)
-		if now := m.c.Leadership().Get(); now.Role != messages.Uncertain {
+		if now := m.c.Leadership().Get(); now.Role != facts.Uncertain {
 			t.Fatalf("it is %+v: this tests nothing", now)
 		}
 		away.Store(false)
 		c.await("the leader again", 8*time.Second, func() bool {
 			now := m.c.Leadership().Get()
-			return now.Role == messages.Leading && now.Term > after.Term
+			return now.Role == facts.Leading && now.Term > after.Term
 		})
 		c.await("its work again", 10*time.Second, c.balanced(1))
 

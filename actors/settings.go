@@ -14,7 +14,6 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -224,7 +223,7 @@ type Host struct {
 	Consul string
 	// Observer is told of each call to Consul, each renewal and each write of the leader: see
 	// package actors/metrics. It must not block. Default: nobody is told, which costs nothing.
-	Observer messages.Observer
+	Observer Observer
 	// Process is who this is among processes. Default: read from the system. For
 	// tests that play several hosts in one process.
 	Process *Process

@@ -3,6 +3,9 @@ package actors_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,6 +79,33 @@ func TestAMemberSaysThatItsWorkLoops(t *testing.T) {
 		c.await("the end of the loop", time.Minute, c.counted("n1", protocol.WorkRunning, 3))
 		if s, _ := c.summary("n1"); len(s.Items) != 1 || s.Items[0].State != protocol.WorkRunning {
 			t.Errorf("it has been restarted, and the summary says %+v", s)
+		}
+	})
+}
+
+func TestASummarySaysHowWorkEnded(t *testing.T) {
+	run(t, func(c *cluster) {
+		ends := map[string]func() error{
+			"it returned":               func() error { return nil },
+			"exit status 3":             func() error { return errors.New("exit status 3") },
+			"it panicked: no such row":  func() error { panic("no such row") },
+			"it called runtime.Goexit":  func() error { runtime.Goexit(); return nil },
+			"it panicked: disk is full": func() error { panic(errors.New("disk is full")) },
+		}
+		items := c.items(len(ends))
+		c.addWork(items...)
+		says := slices.Sorted(maps.Keys(ends))
+		c.start("n1", func(cfg *actors.Config) {
+			cfg.Work = func(_ context.Context, x actors.Item) error {
+				return ends[says[slices.Index(items, x.ID)]]()
+			}
+		})
+		c.await("all loop", time.Minute, c.counted("n1", protocol.WorkLooping, len(items)))
+		s, _ := c.summary("n1")
+		for _, i := range s.Items {
+			if want := says[slices.Index(items, i.ID)]; i.Exit != want {
+				t.Errorf("the end %q is called %q", want, i.Exit)
+			}
 		}
 	})
 }

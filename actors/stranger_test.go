@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // What strangers, operators and a bad network do to a cluster's keys and requests.
@@ -40,7 +40,7 @@ func TestADestroyedSessionEndsTheLeadershipAndTheMemberComesBack(t *testing.T) {
 		}
 		c.await("everything again", 60*time.Second, func() bool {
 			return c.leader() != "" && c.balanced(30)() &&
-				c.members[leader].c.Membership().Get().Phase == messages.Registered
+				c.members[leader].c.Membership().Get().Phase == facts.Registered
 		})
 	})
 }
@@ -105,7 +105,7 @@ func TestCapacityIsAHardLimit(t *testing.T) {
 		if n := c.loads()["n1"]; n != 4 {
 			t.Errorf("n1 runs %d items with room for 4", n)
 		}
-		if p := c.members["n1"].c.Plan().Get(); p.Unplaced != 6 || p.Free != 6 {
+		if p := c.members["n1"].c.Distribution().Get(); p.Unplaced != 6 || p.Free != 6 {
 			t.Errorf("the plan says %+v, want 6 unplaced", p)
 		}
 		c.start("n2")

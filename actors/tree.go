@@ -7,6 +7,7 @@ import (
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/internal/leader"
 	"github.com/coordd/coordd/actors/internal/member"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -17,23 +18,23 @@ import (
 type cells struct {
 	capacity    *messages.State[uint64]   // the host's own wish
 	tags        *messages.State[[]string] // likewise
-	session     *messages.State[messages.Session]
-	check       *messages.State[messages.Check]
+	session     *messages.State[facts.Session]
+	check       *messages.State[facts.Check]
 	record      *messages.State[member.OwnRecord]
-	membership  *messages.State[messages.Membership]
+	membership  *messages.State[facts.Membership]
 	leaderKey   *messages.State[member.LeaderKey]
-	leadership  *messages.State[messages.Leadership]
-	members     *messages.State[messages.Members]
-	acks        *messages.State[messages.Acks]
-	workload    *messages.State[messages.Workload]
-	control     *messages.State[messages.Control]
-	plan        *messages.State[messages.Plan]
-	assignments *messages.State[messages.Assignments]
-	holdings    *messages.State[messages.Holdings]
+	leadership  *messages.State[facts.Leadership]
+	members     *messages.State[facts.Members]
+	acks        *messages.State[facts.Acks]
+	workload    *messages.State[facts.Workload]
+	control     *messages.State[facts.Control]
+	plan        *messages.State[facts.Distribution]
+	assignments *messages.State[facts.Assignments]
+	holdings    *messages.State[facts.Holdings]
 	leave       *messages.Mailbox[member.LeaveOrder, struct{}]
-	bump        *messages.Mailbox[messages.Bump, messages.Leadership]
+	bump        *messages.Mailbox[facts.Bump, facts.Leadership]
 	acksOut     *messages.Mailbox[member.AckWrite, struct{}] // of this member's own ack
-	unfit       *messages.State[messages.Unfit]
+	unfit       *messages.State[facts.Unfit]
 	terms       *messages.State[member.TermsRun]
 	dutyEnds    *messages.State[uint64]
 	records     *member.WorkRecords
@@ -43,23 +44,23 @@ func newCells(b *actor.Base) *cells {
 	return &cells{
 		capacity:    messages.NewState(uint64(0)),
 		tags:        messages.NewState([]string(nil)),
-		session:     messages.NewState(messages.Session{}),
-		check:       messages.NewState(messages.Check{}),
+		session:     messages.NewState(facts.Session{}),
+		check:       messages.NewState(facts.Check{}),
 		record:      messages.NewState(member.OwnRecord{}),
-		membership:  messages.NewState(messages.Membership{}),
+		membership:  messages.NewState(facts.Membership{}),
 		leaderKey:   messages.NewState(member.LeaderKey{}),
-		leadership:  messages.NewState(messages.Leadership{}),
-		members:     messages.NewState(messages.Members{}),
-		acks:        messages.NewState(messages.Acks{}),
-		workload:    messages.NewState(messages.Workload{}),
-		control:     messages.NewState(messages.Control{}),
-		plan:        messages.NewState(messages.Plan{}),
-		assignments: messages.NewState(messages.Assignments{}),
-		holdings:    messages.NewState(messages.Holdings{}),
+		leadership:  messages.NewState(facts.Leadership{}),
+		members:     messages.NewState(facts.Members{}),
+		acks:        messages.NewState(facts.Acks{}),
+		workload:    messages.NewState(facts.Workload{}),
+		control:     messages.NewState(facts.Control{}),
+		plan:        messages.NewState(facts.Distribution{}),
+		assignments: messages.NewState(facts.Assignments{}),
+		holdings:    messages.NewState(facts.Holdings{}),
 		leave:       messages.NewMailbox[member.LeaveOrder, struct{}](),
-		bump:        messages.NewMailbox[messages.Bump, messages.Leadership](),
+		bump:        messages.NewMailbox[facts.Bump, facts.Leadership](),
 		acksOut:     messages.NewMailbox[member.AckWrite, struct{}](),
-		unfit:       messages.NewState(messages.Unfit{}),
+		unfit:       messages.NewState(facts.Unfit{}),
 		terms:       messages.NewState(member.TermsRun{}),
 		dutyEnds:    messages.NewState[uint64](0),
 		records:     member.NewWorkRecords(b.MaxRestarts, b.RestartWindow),

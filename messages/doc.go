@@ -1,5 +1,5 @@
-// Package messages holds everything that actors say to one another: the two
-// means of saying it and the types of what is said.
+// Package messages holds the means by which actors speak to one another: cells, mailboxes and
+// tables.
 //
 // A [State] is what an actor publishes, a [Mailbox] is what it is asked:
 //

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 	"pgregory.net/rapid"
 )
@@ -51,7 +52,7 @@ func TestTableFromTakesPairsInAnyOrderTheLaterOfTwoWins(t *testing.T) {
 
 func TestALeaseGoesByTheClockByWhichMoreTimeHasPassed(t *testing.T) {
 	start := time.Now()
-	lease := messages.Lease{Start: start, TTL: 10 * time.Second}
+	lease := facts.Lease{Start: start, TTL: 10 * time.Second}
 	if left := lease.Left(start.Add(4 * time.Second)); left != 6*time.Second {
 		t.Errorf("after 4 s %v are left", left)
 	}
@@ -60,7 +61,7 @@ func TestALeaseGoesByTheClockByWhichMoreTimeHasPassed(t *testing.T) {
 	if lease.Valid(resumed, 0) {
 		t.Error("the lease outlived an hour's suspension")
 	}
-	if (messages.Lease{TTL: time.Hour}).Valid(start, 0) {
+	if (facts.Lease{TTL: time.Hour}).Valid(start, 0) {
 		t.Error("the zero lease holds")
 	}
 	if lease.Valid(start.Add(9500*time.Millisecond), time.Second) {

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/wal"
-	"github.com/coordd/coordd/messages"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -53,7 +53,7 @@ type Config struct {
 	// Logger. Default: slog.Default().
 	Logger *slog.Logger
 	// Observer is told of each call to Consul. Default: nobody is.
-	Observer messages.Observer
+	Observer facts.Observer
 	fault    store.Fault
 	sync     func(*os.File) error // of the log, in the place of fsync: tests
 }

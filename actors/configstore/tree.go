@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -88,7 +89,7 @@ func (sh *shared) fresh() bool {
 
 // connected tells whether Consul has confirmed the cache within MaxAge.
 func (sh *shared) connected() bool {
-	return messages.Lease{Start: sh.confirmedAt.Get(), TTL: sh.MaxAge}.Valid(time.Now(), 0)
+	return facts.Lease{Start: sh.confirmedAt.Get(), TTL: sh.MaxAge}.Valid(time.Now(), 0)
 }
 
 // wrote has the cache answer only once it shows a write. Cached is the index of the cache when that

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election/internal/contained"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -94,6 +95,9 @@ type Backend interface {
 // MaxHoldBack bounds for how long others hold back for the candidate of a hand-over.
 const MaxHoldBack = time.Minute
 
+// Lease says until when a session may be counted on: Start and TTL.
+type Lease = facts.Lease
+
 // Contact is the state of a connection.
 type Contact struct {
 	// Session is the session that all candidacies of this connection belong to. It is empty while
@@ -104,7 +108,7 @@ type Contact struct {
 	// the last request that proved the session. Its TTL is never longer than the time after which
 	// the store ends a silent session. After the end of the lease, only the next contact tells
 	// whether the session still lives.
-	Lease messages.Lease
+	Lease Lease
 	// Why says why the previous session ended, or why the first one was refused; empty: neither.
 	Why string
 	// Closed: the caller has closed the connection. It will not come back.

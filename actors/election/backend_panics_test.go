@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -90,7 +91,7 @@ func nominate(t *testing.T, in string, fails, then func(*seen)) *seen {
 	s := &seen{backend: &panicking{in: in}}
 	s.backend.fails = func() { fails(s) }
 	s.backend.contactBackend = contactBackend{contact: messages.NewState(Contact{Session: "s",
-		Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
+		Lease: facts.Lease{Start: time.Now(), TTL: time.Hour}})}
 	e, err := New(s.backend, Config{Election: "demo", Name: "n", Preempt: true,
 		Logger: slog.New(slog.NewTextHandler(&s.logs, nil)),
 		Lead: func(ctx context.Context, _ Status) error {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -51,7 +52,7 @@ func (b *scripted) Open(string) (Backend, error) { return b, nil }
 // lead nominates a candidate without a Lead function that leads at once.
 func (b *scripted) lead(ctx context.Context, t *testing.T, logs io.Writer) *Election {
 	t.Helper()
-	lease := messages.Lease{Start: time.Now(), TTL: time.Hour}
+	lease := facts.Lease{Start: time.Now(), TTL: time.Hour}
 	b.contactBackend = contactBackend{contact: messages.NewState(Contact{Session: "s",
 		Lease: lease})}
 	e, err := New(b, Config{Election: "demo", Name: "n",

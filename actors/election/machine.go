@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // op is what the machine has the backend do, one at a time.
@@ -75,7 +75,7 @@ type machine struct {
 	drainTimeout time.Duration
 
 	contact Contact
-	lease   messages.Lease // of contact, and of the one before while that has no session
+	lease   facts.Lease // of contact, and of the one before while that has no session
 	view    View
 	views   uint64 // how many views there were; 0: none yet
 

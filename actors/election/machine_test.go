@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // rules is a machine at a time of its own.
@@ -26,7 +26,7 @@ func newRules(t *testing.T, lead bool) *rules {
 func (r *rules) step() effects { return r.m.step(r.now) }
 
 func (r *rules) renewed() {
-	r.m.contact = Contact{Session: "s", Lease: messages.Lease{Start: r.now, TTL: 10 * time.Second}}
+	r.m.contact = Contact{Session: "s", Lease: facts.Lease{Start: r.now, TTL: 10 * time.Second}}
 }
 
 func (r *rules) see(v View) { r.m.view, r.m.views = v, r.m.views+1 }

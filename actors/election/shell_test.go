@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -23,12 +24,12 @@ func (b contactBackend) Contact() messages.Reader[Contact] { return b.contact.Re
 func TestTheLeaseIsLookedAtOnceMoreBeforeTheDutyBegins(t *testing.T) {
 	for name, c := range map[string]Contact{
 		"a lease that is over": {Session: "s",
-			Lease: messages.Lease{Start: time.Now().Add(-31 * time.Second), TTL: 10 * time.Second}},
+			Lease: facts.Lease{Start: time.Now().Add(-31 * time.Second), TTL: 10 * time.Second}},
 		"a lease that is in its margin": {Session: "s",
-			Lease: messages.Lease{Start: time.Now().Add(-9500 * time.Millisecond),
+			Lease: facts.Lease{Start: time.Now().Add(-9500 * time.Millisecond),
 				TTL: 10 * time.Second}},
 		"a lease of another session": {Session: "other",
-			Lease: messages.Lease{Start: time.Now(), TTL: 10 * time.Second}},
+			Lease: facts.Lease{Start: time.Now(), TTL: 10 * time.Second}},
 		"a connection without any session": {},
 	} {
 		begun := false
@@ -42,7 +43,7 @@ func TestTheLeaseIsLookedAtOnceMoreBeforeTheDutyBegins(t *testing.T) {
 		s := &shell{Election: e, machine: newMachine(cfg, Candidate{}, false),
 			duties: make(chan error, 1)}
 		s.machine.session, s.machine.contact = "s",
-			Contact{Session: "s", Lease: messages.Lease{Start: time.Now(), TTL: 10 * time.Second}}
+			Contact{Session: "s", Lease: facts.Lease{Start: time.Now(), TTL: 10 * time.Second}}
 		s.startDuty(t.Context())
 		if err := <-s.duties; err != errNotBegun || begun {
 			t.Errorf("with %s the duty has begun: %v (%v)", name, begun, err)
@@ -56,7 +57,7 @@ func TestTheLeaseIsLookedAtOnceMoreBeforeTheDutyBegins(t *testing.T) {
 // also when that is heard of later.
 func TestADutyEndsByItselfOnlyBeforeItIsToldToStop(t *testing.T) {
 	for _, obeys := range []bool{false, true} {
-		contact := Contact{Session: "s", Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}}
+		contact := Contact{Session: "s", Lease: facts.Lease{Start: time.Now(), TTL: time.Hour}}
 		cfg := Config{Election: "demo", Name: "n", Lead: func(ctx context.Context, _ Status) error {
 			if obeys {
 				<-ctx.Done()

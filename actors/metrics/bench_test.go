@@ -13,7 +13,7 @@ import (
 	"github.com/coordd/coordd/actors/actorstest"
 	"github.com/coordd/coordd/actors/metrics"
 	"github.com/coordd/coordd/actors/operator"
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // What a scrape costs of a leader that runs every item itself.
@@ -33,7 +33,7 @@ func BenchmarkScrape(b *testing.B) {
 				c.Observer, c.WorkerSoak, c.Logger = m, time.Millisecond,
 					slog.New(slog.DiscardHandler)
 			}).Coordinator()
-			if _, err := member.Holdings().Wait(b.Context(), func(h messages.Holdings) bool {
+			if _, err := member.Holdings().Wait(b.Context(), func(h facts.Holdings) bool {
 				return h.Running() == n
 			}); err != nil {
 				b.Fatal(err)

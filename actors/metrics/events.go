@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -63,30 +63,30 @@ func New() *Metrics {
 		Help: "Long polls that wait at Consul for a change.",
 	}, func() float64 { return float64(m.polls.Load()) })
 	// A counter that begins above zero hides its first step from rate() and increase().
-	m.renewals.WithLabelValues(messages.ResultOK)
+	m.renewals.WithLabelValues(facts.ResultOK)
 	return m
 }
 
-// Observe is for the member's actors: see [messages.Observer].
-func (m *Metrics) Observe(e messages.Event) {
+// Observe is for the member's actors: see [actors.Observer].
+func (m *Metrics) Observe(e actors.Observation) {
 	switch e := e.(type) {
-	case messages.PollOpened:
+	case facts.PollOpened:
 		m.polls.Add(1)
-	case messages.CallEnded:
+	case facts.CallEnded:
 		m.calls.WithLabelValues(e.Kind, e.Result).Inc()
-		if e.Kind == messages.KindPoll {
+		if e.Kind == facts.KindPoll {
 			m.polls.Add(-1)
 		} else {
 			m.call.WithLabelValues(e.Kind).Observe(e.Took.Seconds())
 		}
-	case messages.RenewalEnded:
+	case facts.RenewalEnded:
 		m.renewals.WithLabelValues(e.Result).Inc()
-		if e.Result == messages.ResultOK {
+		if e.Result == facts.ResultOK {
 			m.renewal.Observe(e.Took.Seconds())
 		}
-	case messages.Assigned:
+	case facts.Assigned:
 		m.assignments.WithLabelValues(e.Action, e.Reason).Add(float64(e.Items))
-	case messages.TakenOver:
+	case facts.TakenOver:
 		m.takeover.Observe(e.After.Seconds())
 	}
 }

@@ -1,6 +1,6 @@
 package metrics
 
-import "github.com/coordd/coordd/messages"
+import "github.com/coordd/coordd/internal/facts"
 
 // What is counted by state is sorted here and nowhere else. The states of an enumeration add up to
 // all there is: a finer state is one more word in a list and one more case in a function.
@@ -19,19 +19,19 @@ var (
 )
 
 // holdings counts the items of a member by what their work does.
-func holdings(h messages.Holdings) map[string]int {
+func holdings(h facts.Holdings) map[string]int {
 	var n [3]int
 	for i := range h.Items.Len() {
 		_, item := h.Items.At(i)
 		n[item.Phase]++
 	}
-	return map[string]int{"running": n[messages.Running], "stopping": n[messages.Stopping],
-		"stopped": n[messages.Stopped]}
+	return map[string]int{"running": n[facts.Running], "stopping": n[facts.Stopping],
+		"stopped": n[facts.Stopped]}
 }
 
 // itemCounts counts the workload: waiting items are at a member that may be lost, unplaced ones fit
 // nowhere, quarantined ones are run by nobody because their work failed too often.
-func itemCounts(p messages.Plan) map[string]int {
+func itemCounts(p facts.Distribution) map[string]int {
 	unplaced := min(p.Unplaced, p.Free) // others stay where they are until there is room elsewhere
 	return map[string]int{"owned": p.Owned - p.Waiting, "waiting": p.Waiting,
 		"releasing": p.Releasing, "free": p.Free - unplaced, "unplaced": unplaced,
@@ -39,7 +39,7 @@ func itemCounts(p messages.Plan) map[string]int {
 }
 
 // memberCounts counts the members, and names those that items may be given to.
-func memberCounts(m messages.Members, c messages.Control, p messages.Plan) (n map[string]int,
+func memberCounts(m facts.Members, c facts.Control, p facts.Distribution) (n map[string]int,
 	ready []string) {
 	n = map[string]int{"lost": p.Lost}
 	for id, member := range m.Items.All() {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -155,20 +155,20 @@ func (s *states) collect(out chan<- prometheus.Metric) {
 	s.restarts(out)
 
 	lead := c.Leadership().Get()
-	if lead.Role == messages.Leading && left == 0 {
-		lead.Role = messages.Uncertain // its actor may hang
+	if lead.Role == facts.Leading && left == 0 {
+		lead.Role = facts.Uncertain // its actor may hang
 	}
 	oneOf(out, role, lead.Role.String(), roles...)
-	if lead.Role == messages.Leading {
+	if lead.Role == facts.Leading {
 		gauge(out, epoch, float64(lead.Epoch))
-		if plan := c.Plan().Get(); plan.Term == lead.Term {
+		if plan := c.Distribution().Get(); plan.Term == lead.Term {
 			s.plan(out, plan)
 		}
 	}
 }
 
 // plan shows what the leader knows, once it has planned in its term.
-func (s *states) plan(out chan<- prometheus.Metric, plan messages.Plan) {
+func (s *states) plan(out chan<- prometheus.Metric, plan facts.Distribution) {
 	count, ready := memberCounts(s.member.Members().Get(), s.member.Control().Get(), plan)
 	byState(out, members, count, memberStates)
 	byState(out, items, itemCounts(plan), itemStates)

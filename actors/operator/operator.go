@@ -41,7 +41,13 @@ var (
 	ErrDenied = store.ErrDenied
 	// ErrInvalid is returned for ids and payloads that cannot be; nothing was written.
 	ErrInvalid = store.ErrInvalid
+	// ErrConflict is returned for an item that another has written since what the write is based
+	// on. Details are in a [ConflictError].
+	ErrConflict = store.ErrConflict
 )
+
+// ConflictError says which item was not as a write supposed.
+type ConflictError = store.ConflictError
 
 // Client is the other side of a service: it looks at the whole of it and
 // changes the workload and the orders to its leader. It is no member and holds no
@@ -98,7 +104,7 @@ func (c *Client) Reach(ctx context.Context) error {
 // Errors: [routing.ErrMoving], [routing.ErrNoOwner], [routing.ErrUnknownItem], [ErrInvalid],
 // [ErrUnreachable], [ErrDenied].
 func (c *Client) Locate(ctx context.Context, item string) (routing.Location, error) {
-	loc, err := routing.Find(ctx, c.locate, item)
+	loc, err := routing.Locate(ctx, c.locate, item)
 	if err != nil {
 		return routing.Location{}, advice(fmt.Sprintf("locating in service %q", c.keys.Service()),
 			err)

@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,10 +24,18 @@ func (c *Client) As(who string) *Client {
 }
 
 // Freeze orders that nothing is planned: every item stays where it is, and
-// those of members that vanish wait. Thaw takes it back.
+// those of members that vanish wait. Thaw takes it back. An order that stands already stays.
 func (c *Client) Freeze(ctx context.Context) error {
-	return advice("freezing", c.write(ctx, c.control,
-		store.Set(c.keys.Freeze(), protocol.SignOrder(stamp(), c.by), 0)))
+	return advice("freezing", c.order(ctx, c.keys.Freeze(), stamp()))
+}
+
+// order gives an order unless it stands: who gave it, and what it says, stay then.
+func (c *Client) order(ctx context.Context, key string, value []byte) error {
+	err := c.write(ctx, c.control, store.Create(key, protocol.SignOrder(value, c.by)))
+	if errors.Is(err, store.ErrRefused) {
+		return nil
+	}
+	return err
 }
 
 // Thaw takes Freeze back; it is no error when nothing is frozen.
@@ -42,9 +51,14 @@ func (c *Client) Override(ctx context.Context) error {
 }
 
 // Drain orders that a member is emptied, within the leader's move budget, and gets nothing: it need
-// not be registered yet. Undrain takes it back.
+// not be registered yet. Undrain takes it back. An order that stands already stays, with its
+// deadline.
 func (c *Client) Drain(ctx context.Context, member string) error {
-	return c.DrainBy(ctx, member, time.Time{})
+	if err := protocol.CheckID("member id", member); err != nil {
+		return err
+	}
+	return advice("draining "+member, c.order(ctx, c.keys.Drain(member),
+		protocol.EncodeDrain(time.Now(), time.Time{})))
 }
 
 // DrainBy is Drain with a deadline: what the member has then, by the leader's clock, it gives up at
@@ -90,8 +104,8 @@ func (c *Client) IsDrained(ctx context.Context, member string) (bool, error) {
 // Restart orders that the work of items is stopped and started once more, at the member that has
 // it, under the same fencing token and with the payload that the item has then. An order is about
 // the work that was granted before it: it takes effect once at most, and none on an item without an
-// owner or on its way. The leader passes it on; while it is frozen or braked, later. Members of
-// versions before this one heed it not. The order's key stays.
+// owner or on its way. The leader passes it on; while it is frozen or braked, later. The order's
+// key stays.
 //
 // An item that is quarantined ([ItemQuarantined]) is taken out of that: it is placed like a new
 // one, and may fail anew as often as any other.
@@ -147,16 +161,16 @@ func (c *Client) Undrain(ctx context.Context, member string) error {
 	return c.orderMember(ctx, "undraining", member, store.Delete(c.keys.Drain(member)))
 }
 
-// Pin orders that an item is to be run by this member and no other, even while
-// that one is away. Unpin takes it back.
+// Pin orders that an item is given to this member and to no other one. While the member is away,
+// drained or full, an item that runs elsewhere goes on there, and one that nobody has waits. Unpin
+// takes it back.
 func (c *Client) Pin(ctx context.Context, item, member string) error {
 	return c.tie(ctx, item, member, c.keys.Pin(item), c.keys.Prefer(item))
 }
 
 // Prefer orders that an item is run by this member while that one takes items and has room, and by
 // any other one else: it goes back there when the member comes back, after the leader soak. It
-// replaces Pin, as Pin replaces it, and Unpin takes it back. Leaders of versions before this one
-// heed it not.
+// replaces Pin, as Pin replaces it, and Unpin takes it back.
 func (c *Client) Prefer(ctx context.Context, item, member string) error {
 	return c.tie(ctx, item, member, c.keys.Prefer(item), c.keys.Pin(item))
 }

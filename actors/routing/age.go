@@ -3,7 +3,7 @@ package routing
 import (
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // age says as of when the table is known to be right. A generation is one
@@ -35,7 +35,7 @@ func (a *age) caughtUp() bool {
 
 // fresh counts the age by the monotonic and the wall clock, whichever says more, as leases do.
 func (a *age) fresh(now time.Time, limit time.Duration) bool {
-	return messages.Lease{Start: a.asOf, TTL: limit}.Valid(now, 0)
+	return facts.Lease{Start: a.asOf, TTL: limit}.Valid(now, 0)
 }
 
 // updateAge works out how a new view changes the age of the table. With the lock held.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -45,7 +46,7 @@ type Config struct {
 	// Logger. Default: slog.Default().
 	Logger *slog.Logger
 	// Observer is told of each call to Consul. Default: nobody is.
-	Observer messages.Observer
+	Observer facts.Observer
 }
 
 // ErrConfig is returned by [New] for a setting that cannot work; the text says which. It is the

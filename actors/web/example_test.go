@@ -10,7 +10,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/web"
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // A service has the page of its member below a path of its own server.
@@ -43,8 +43,8 @@ func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- c.Run(ctx) }()
-	_, _ = c.Membership().Wait(ctx, func(m messages.Membership) bool {
-		return m.Phase == messages.Registered
+	_, _ = c.Membership().Wait(ctx, func(m facts.Membership) bool {
+		return m.Phase == facts.Registered
 	})
 	show("/coordd/healthz")
 	stop()

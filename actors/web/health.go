@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // health tells why items may not run here now; nil: every member of this process holds its lease,
@@ -33,7 +33,7 @@ func (s *site) health(now time.Time) error {
 					fmt.Errorf("%s is not registered: its record in Consul is not locked by its "+
 						"session (%s): it runs nothing until then",
 						m.ID(), ms.Phase))
-			case ms.Phase == messages.Leaving:
+			case ms.Phase == facts.Leaving:
 				errs = append(errs, fmt.Errorf("%s is leaving: it gives its items up", m.ID()))
 			}
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/operator"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/printable"
-	"github.com/coordd/coordd/messages"
 )
 
 // looker is what the site reads Consul with.
@@ -109,8 +109,8 @@ func readStatus(ctx context.Context, l looker, members []*actors.Coordinator) *v
 		return &view{err: err}
 	}
 	for _, m := range members {
-		if m.Leadership().Get().Role == messages.Leading {
-			status.Brake = m.Plan().Get().Brake // it knows before Consul does
+		if m.Leadership().Get().Role == facts.Leading {
+			status.Brake = m.Distribution().Get().Brake // it knows before Consul does
 		}
 	}
 	v := &view{items: items, now: status}

@@ -87,7 +87,7 @@ func siteOf(op *operator.Client, o Options) *site {
 	site.stopping, site.actions = o.Stopping, o.Actions
 	site.token, site.tokenNow = o.Token, o.TokenNow
 	site.log, site.planner = newEventLog(op, o.Explain), newPlanner(op, o.Explain)
-	site.follow = newFeed(op.WatchEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
+	site.follow = newFeed(op.FollowEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
 	if o.ConfigWaits > 0 {
 		site.waits = o.ConfigWaits
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/hashicorp/consul/api"
 )
@@ -254,8 +254,8 @@ func TestHealthFollowsTheLease(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if _, err := m.Membership().Wait(ctx, func(ms messages.Membership) bool {
-			return ms.Phase == messages.Registered
+		if _, err := m.Membership().Wait(ctx, func(ms facts.Membership) bool {
+			return ms.Phase == facts.Registered
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 		way.Cut(nil)
 		// Its session was over or is: the record of a new one waits for the lock-delay.
 		time.Sleep(6 * time.Second)
-		if m.Membership().Get().Phase != messages.Registered {
+		if m.Membership().Get().Phase != facts.Registered {
 			expect("back, and behind a lock-delay", http.StatusServiceUnavailable,
 				"m1 is not registered")
 		}

@@ -134,8 +134,8 @@ func (o *electFlags) register(cmd *cobra.Command) {
 			"the ttl. For Consul.")
 	f.Var((*checkTTL)(&o.checkTTL), "check-ttl",
 		"The `time` of silence after which Consul takes this candidate for lost, by a health "+
-			"check at its Consul agent: 1s to the ttl, or none. Without it: 13/20 of the lease; "+
-			"none with a --lock-delay below the lease. For Consul.")
+			"check at its Consul agent: 1s to the ttl, or none. Without it: about two thirds of "+
+			"the lease, 6.5s by default; none with a --lock-delay below the lease. For Consul.")
 	f.DurationVar(&o.lockDelay, "lock-delay", 0,
 		"The `time` for which the leadership of a lost machine is kept from the others. Without "+
 			"it: the lease, in Consul 60s at most. A shorter one, down to 1s, is unsafe if a "+

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/guard"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/messages"
@@ -48,7 +49,7 @@ func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {
 	privateRuntimeDir(t)
 	file := filepath.Join(t.TempDir(), "log")
 	conn := leased{contact: messages.NewState(election.Contact{Session: "new",
-		Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
+		Lease: facts.Lease{Start: time.Now(), TTL: time.Hour}})}
 	r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
 		"echo begun >>"+file, slog.New(slog.DiscardHandler))
 	must(t, err)
@@ -72,7 +73,7 @@ func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 		privateRuntimeDir(t)
 		file := filepath.Join(t.TempDir(), "log")
 		conn := leased{contact: messages.NewState(election.Contact{Session: "s",
-			Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
+			Lease: facts.Lease{Start: time.Now(), TTL: time.Hour}})}
 		r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
 			"echo begun >>"+file+"; "+command, slog.New(slog.DiscardHandler))
 		must(t, err)
@@ -128,7 +129,7 @@ func TestACandidateWhoseGuardIsStuckGivesUp(t *testing.T) {
 func TestALeaderWithoutAGuardProcessDoesNotWaitForOne(t *testing.T) {
 	privateRuntimeDir(t)
 	conn := leased{contact: messages.NewState(election.Contact{Session: "s",
-		Lease: messages.Lease{Start: time.Now(), TTL: time.Hour}})}
+		Lease: facts.Lease{Start: time.Now(), TTL: time.Hour}})}
 	r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
 		"true", slog.New(slog.DiscardHandler))
 	must(t, err)

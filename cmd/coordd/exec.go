@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/guard"
 	"github.com/coordd/coordd/internal/output"
 	"github.com/coordd/coordd/messages"
@@ -26,19 +27,23 @@ type commands struct {
 	goodbye goodbye
 	guard   *guard.Guard
 
-	session    messages.Reader[messages.Session]
-	membership messages.Reader[messages.Membership]
+	session    messages.Reader[facts.Session]
+	membership messages.Reader[facts.Membership]
 	mu         sync.Mutex // held while a lease is forwarded: an older one never follows a newer one
 }
 
 // newCommands makes what runs them. To is where their output goes, as o says and was opened.
 func newCommands(o runFlags, to output.Config, margin time.Duration,
 	log *slog.Logger) (*commands, error) {
+	if o.starts < 0 || o.starts > 1000 { // each has a thread of its own
+		return nil, usage("--starts-at-once %d: give 1 to 1000, or 0 for the processors", o.starts)
+	}
 	lock := lockFile(o.service, o.id)
 	if err := checkLock(lock); err != nil {
 		return nil, err
 	}
-	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock, Output: to},
+	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock,
+		Starts: o.starts, Output: to},
 		o.passEnv, log)
 	if err != nil {
 		return nil, err
@@ -135,13 +140,13 @@ func (c *commands) forwardLease() string {
 
 // children are the guard and what it is told: whose lease the commands depend on, and whose record
 // the guard takes back.
-func (c *commands) children(session messages.Reader[messages.Session],
-	membership messages.Reader[messages.Membership]) []supervisor.Child {
+func (c *commands) children(session messages.Reader[facts.Session],
+	membership messages.Reader[facts.Membership]) []supervisor.Child {
 	c.session, c.membership = session, membership
 	return []supervisor.Child{
 		guardChild(c.guard.Run, c.o.stopTimeout),
-		forwarder("lease-forwarder", session, func(messages.Session) { c.forwardLease() }),
-		forwarder("goodbye-forwarder", membership, func(m messages.Membership) {
+		forwarder("lease-forwarder", session, func(facts.Session) { c.forwardLease() }),
+		forwarder("goodbye-forwarder", membership, func(m facts.Membership) {
 			// Beyond twice the TTL Consul has ended the session by itself.
 			c.guard.Goodbye(guard.Goodbye{Words: c.goodbye.words(m), Wait: c.o.restartWait,
 				Limit: 2 * c.o.ttl})

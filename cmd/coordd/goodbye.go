@@ -9,7 +9,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/asynclog"
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // goodbye is what the guard process says in Consul if this process dies: the same as a clean stop
@@ -32,7 +32,7 @@ type leavingMember struct {
 
 // words encodes the goodbye for the session of m. It returns nil while that session holds no
 // record.
-func (g goodbye) words(m messages.Membership) []byte {
+func (g goodbye) words(m facts.Membership) []byte {
 	if !m.In(m.Session) {
 		return nil
 	}

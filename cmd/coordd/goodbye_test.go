@@ -13,24 +13,24 @@ import (
 
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 func TestTheGoodbyeIsForARegisteredMemberAndClearOnlyWhenNothingIsWaitedFor(t *testing.T) {
 	g := goodbye{Service: "svc", Leaving: leavingMember{Member: "m1"}}
 	for name, c := range map[string]struct {
-		m           messages.Membership
+		m           facts.Membership
 		says, clear bool
 	}{
 		"nobody":  {},
-		"waiting": {m: messages.Membership{Phase: messages.Waiting}},
-		"registered": {m: messages.Membership{Phase: messages.Registered, Session: "s1"},
+		"waiting": {m: facts.Membership{Phase: facts.Waiting}},
+		"registered": {m: facts.Membership{Phase: facts.Registered, Session: "s1"},
 			says: true, clear: true},
-		"leaving": {m: messages.Membership{Phase: messages.Leaving, Session: "s1"}, says: true,
+		"leaving": {m: facts.Membership{Phase: facts.Leaving, Session: "s1"}, says: true,
 			clear: true},
-		"not clear": {m: messages.Membership{Phase: messages.Registered, Session: "s1",
+		"not clear": {m: facts.Membership{Phase: facts.Registered, Session: "s1",
 			ClearAt: time.Now().Add(-time.Second)}, says: true},
 	} {
 		words := g.words(c.m)
@@ -74,7 +74,7 @@ func TestTheGoodbyeTakesTheTokenFromTheEnvironmentAndNotFromTheWords(t *testing.
 	g := goodbye{Service: "svc", consulFlags: consulFlags{Consul: server.URL},
 		LogFormat: "text", LogLevel: "error",
 		Leaving: leavingMember{Member: "m1"}}
-	words := g.words(messages.Membership{Phase: messages.Registered, Session: session})
+	words := g.words(facts.Membership{Phase: facts.Registered, Session: session})
 	if bytes.Contains(words, []byte(token)) {
 		t.Errorf("the words hold the token: %s", words)
 	}

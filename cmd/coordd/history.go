@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/history"
-	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -144,10 +144,10 @@ func (h *historyFile) follow(ctx context.Context, c *actors.Coordinator, log *sl
 			h.check(now)
 			l := leadership.Take()
 			switch {
-			case l.Role == messages.Leading && l.Epoch != epoch:
+			case l.Role == facts.Leading && l.Epoch != epoch:
 				h.record(history.Event{Verb: history.Lead, Epoch: l.Epoch})
 				epoch, alive = l.Epoch, now
-			case l.Role != messages.Leading && epoch != 0:
+			case l.Role != facts.Leading && epoch != 0:
 				if s := c.Session().Get(); s.Check != "" &&
 					!s.Holds(now, c.Settings().LeaseMargin) {
 					// Nothing came back for a lease. The session may have ended with the check

@@ -13,9 +13,9 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/history"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 	"github.com/hashicorp/consul/api"
 )
@@ -107,12 +107,12 @@ func TestALeaderThatIsCutOffBeyondItsCheckIsNoBreach(t *testing.T) {
 			go func() { ended <- tree.Run(ctx) }()
 			time.Sleep(5 * time.Second)
 		}
-		if members["n1"].Leadership().Get().Role != messages.Leading {
+		if members["n1"].Leadership().Get().Role != facts.Leading {
 			t.Fatal("n1 does not lead")
 		}
 		wires["n1"].Freeze()
 		time.Sleep(20 * time.Second)
-		if members["n2"].Leadership().Get().Role != messages.Leading {
+		if members["n2"].Leadership().Get().Role != facts.Leading {
 			t.Error("n2 does not lead")
 		}
 		wires["n1"].Thaw()

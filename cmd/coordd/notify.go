@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/sdnotify"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -21,9 +22,9 @@ const readyWithin = 10 * time.Second
 // condition is what systemd is told of, at one moment.
 type condition struct {
 	id         string
-	session    messages.Session
-	membership messages.Membership
-	leadership messages.Leadership
+	session    facts.Session
+	membership facts.Membership
+	leadership facts.Leadership
 	running    int    // items
 	stuck      string // the actor that hangs; empty: none does
 }
@@ -68,8 +69,8 @@ type notifier struct {
 	to        *sdnotify.Notifier
 	log       *slog.Logger
 	condition func() condition
-	changed   messages.Reader[messages.Membership] // something to look at sooner
-	stop      time.Duration                        // the longest that a clean stop takes
+	changed   messages.Reader[facts.Membership] // something to look at sooner
+	stop      time.Duration                     // the longest that a clean stop takes
 
 	begin  time.Time
 	ready  bool
@@ -78,7 +79,7 @@ type notifier struct {
 
 // conditionOf reads a member's condition.
 func conditionOf(c *actors.Coordinator) condition {
-	stuck, _ := c.Stuck(time.Now())
+	stuck, _ := c.Hanging(time.Now())
 	return condition{id: c.ID(), session: c.Session().Get(), membership: c.Membership().Get(),
 		leadership: c.Leadership().Get(), running: c.Holdings().Get().Running(), stuck: stuck}
 }

@@ -4,36 +4,36 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 func TestTheWatchdogIsFedByTheLeaseOrByHonestWaiting(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	lease := messages.Lease{Start: now.Add(-time.Second), TTL: 10 * time.Second}
-	over := messages.Lease{Start: now.Add(-time.Minute), TTL: 10 * time.Second}
-	in := messages.Membership{Phase: messages.Registered, Session: "s"}
+	lease := facts.Lease{Start: now.Add(-time.Second), TTL: 10 * time.Second}
+	over := facts.Lease{Start: now.Add(-time.Minute), TTL: 10 * time.Second}
+	in := facts.Membership{Phase: facts.Registered, Session: "s"}
 	for name, c := range map[string]struct {
 		condition
 		alive, registered bool
 		line              string
 	}{
-		"runs": {condition{id: "n1", session: messages.Session{ID: "s", Lease: lease},
-			membership: in, running: 2, leadership: messages.Leadership{Leader: "n2"}}, true, true,
+		"runs": {condition{id: "n1", session: facts.Session{ID: "s", Lease: lease},
+			membership: in, running: 2, leadership: facts.Leadership{Leader: "n2"}}, true, true,
 			"2 items run; n2 leads"},
-		"leads": {condition{id: "n1", session: messages.Session{ID: "s", Lease: lease},
-			membership: in, running: 1, leadership: messages.Leadership{Leader: "n1"}}, true, true,
+		"leads": {condition{id: "n1", session: facts.Session{ID: "s", Lease: lease},
+			membership: in, running: 1, leadership: facts.Leadership{Leader: "n1"}}, true, true,
 			"1 item runs; leads"},
-		"nobody leads": {condition{id: "n1", session: messages.Session{ID: "s", Lease: lease},
+		"nobody leads": {condition{id: "n1", session: facts.Session{ID: "s", Lease: lease},
 			membership: in}, true, true, "0 items run"},
-		"hangs, and the lease still holds": {condition{id: "n1", session: messages.Session{ID: "s",
+		"hangs, and the lease still holds": {condition{id: "n1", session: facts.Session{ID: "s",
 			Lease: lease}, membership: in, stuck: "coordinator/x"}, true, true, "0 items run"},
-		"waits for its record": {condition{session: messages.Session{ID: "s", Lease: lease}}, true,
+		"waits for its record": {condition{session: facts.Session{ID: "s", Lease: lease}}, true,
 			false, "waits for its record in Consul: no item runs"},
 		"waits for a first session": {condition{}, true, false, "waits for Consul: no item runs"},
-		"waits for Consul": {condition{session: messages.Session{ID: "s", Lease: over},
+		"waits for Consul": {condition{session: facts.Session{ID: "s", Lease: over},
 			membership: in}, true, false,
 			"waits for Consul: its lease is over, and no item runs"},
-		"hangs without a lease": {condition{session: messages.Session{ID: "s", Lease: over},
+		"hangs without a lease": {condition{session: facts.Session{ID: "s", Lease: over},
 			membership: in, stuck: "coordinator/x"}, false, false,
 			"coordinator/x hangs: its lease is over, and no item runs"},
 	} {

@@ -158,8 +158,8 @@ func settingsTopic() *cobra.Command {
 		Long: `A flag can be given as an environment variable: --lock-delay is COORDD_LOCK_DELAY.
 With --config it can stand in a YAML file, by its name: "lock-delay: 15s". The flag wins over the
 variable, and the variable over the file. "coordd run" reads log-level, capacity and tags anew
-from the file at SIGHUP. Flags that say what a command does, such as drain --wait, are taken from
-the command line only: docs/reference.md names no variable beside them.
+from the file at SIGHUP. Some flags can be given on the command line only, such as drain --wait.
+They have no variable in docs/reference.md.
 
 Consul's own variables (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and
 so on) mean what they mean to every Consul tool. Files that they name are read again when they

@@ -29,7 +29,7 @@ type runFlags struct {
 	merge, brakeHold                          time.Duration
 	stopTimeout, restartWait, keepItems       time.Duration
 	onChange                                  onChange
-	maxRestarts                               int
+	maxRestarts, starts                       int
 	restartWindow                             time.Duration
 	explainTiming, json                       bool
 }
@@ -78,6 +78,9 @@ func (o *runFlags) registerCommand(f *pflag.FlagSet) {
 			"COORDD_PAYLOAD_FILE names and sends the command SIGHUP.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
 		"The `time` from SIGTERM to SIGKILL when a command is stopped.")
+	f.IntVar(&o.starts, "starts-at-once", 0,
+		"The most `commands` that are started at one time, up to 1000. 0 means as many as there "+
+			"are processors.")
 	f.IntVar(&o.maxRestarts, "max-restarts", 0,
 		"How `often` the command of an item is started again after it has ended by itself, within "+
 			"--restart-window. Then the item is tried at one other member, and where that fails "+
@@ -123,9 +126,9 @@ func (o *runFlags) registerTimes(f *pflag.FlagSet) {
 			"over when that has passed since the end of the session. Without it: the ttl.")
 	f.Var((*checkTTL)(&o.checkTTL), "check-ttl",
 		"The `time` of silence after which Consul takes this member for lost, by a health check "+
-			"at its Consul agent: 1s to the ttl, or none. Without it: 13/20 of the lease; "+
-			"with --exec the lease, or --restart-wait and 2s if that is longer, for the guard to "+
-			"say goodbye.")
+			"at its Consul agent: 1s to the ttl, or none. Without it: about two thirds of the "+
+			"lease, 6.5s by default. With --exec: the lease, 10s by default, and longer with a "+
+			"long --restart-wait, so that the guard of a killed coordd can hand over first.")
 	f.DurationVar(&o.renew, "renew", 0,
 		"The `time` between two renewals of the session. Without it: a third of the lease.")
 	f.DurationVar(&o.leaseMargin, "lease-margin", 0,

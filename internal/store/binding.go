@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -13,9 +14,9 @@ import (
 // Not for concurrent use.
 type Binding struct {
 	Store    Store
-	CheckTTL time.Duration                   // 0: no check
-	TTL      time.Duration                   // of the sessions
-	Check    messages.Reader[messages.Check] // of the [CheckKeeper]
+	CheckTTL time.Duration                // 0: no check
+	TTL      time.Duration                // of the sessions
+	Check    messages.Reader[facts.Check] // of the [CheckKeeper]
 	Log      *slog.Logger
 
 	since time.Time // since when a session is wanted, and Consul answers

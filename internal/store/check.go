@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -20,7 +21,7 @@ type CheckKeeper struct {
 	TTL      time.Duration // of the sessions
 	Log      *slog.Logger
 	// Out tells whether the next session can be bound to the check, and of the last report.
-	Out *messages.State[messages.Check]
+	Out *messages.State[facts.Check]
 	// Says is what is shown beside the check.
 	Says func() string
 	// Idle, Busy, Stuck and Registered are for actors; each may be nil. Idle is called before it
@@ -208,5 +209,5 @@ func (k *CheckKeeper) Deregister(ctx context.Context) {
 		k.Log.Warn("instance-not-deregistered", "instance", i.ID, "err", err, "then",
 			"Consul takes it away a minute after its check has turned critical")
 	}
-	k.Out.Set(messages.Check{})
+	k.Out.Set(facts.Check{})
 }

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -20,7 +20,7 @@ type consul struct {
 	link
 	client      *api.Client
 	callTimeout time.Duration
-	observer    messages.Observer
+	observer    facts.Observer
 	registered  sync.Map               // id of an instance -> token that it was registered with
 	own         atomic.Pointer[string] // the session opened or renewed last; nil: there was none
 }

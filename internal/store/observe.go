@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // do makes a call: all of them come this way.
@@ -21,12 +21,12 @@ func (s *consul) do(ctx context.Context, c call, f func(context.Context) error) 
 // observed makes a call and tells the observer how it went.
 func (s *consul) observed(ctx context.Context, c call, f func(context.Context) error) (err error) {
 	kind := c.measured()
-	if kind == messages.KindPoll {
-		s.observer.Observe(messages.PollOpened{})
+	if kind == facts.KindPoll {
+		s.observer.Observe(facts.PollOpened{})
 	}
 	begin, result := time.Now(), "failed"
 	defer func() {
-		s.observer.Observe(messages.CallEnded{Kind: kind, Result: result, Took: time.Since(begin)})
+		s.observer.Observe(facts.CallEnded{Kind: kind, Result: result, Took: time.Since(begin)})
 	}()
 	err = c.do(ctx, f)
 	result = resultOf(err)
@@ -36,7 +36,7 @@ func (s *consul) observed(ctx context.Context, c call, f func(context.Context) e
 // measured is the kind of a call for those who count. There are not many.
 func (c call) measured() string {
 	if c.poll {
-		return messages.KindPoll
+		return facts.KindPoll
 	}
 	return strings.ReplaceAll(c.op, " ", "_")
 }
@@ -44,7 +44,7 @@ func (c call) measured() string {
 // resultOf is the result of a call for those who count.
 func resultOf(err error) string {
 	if err == nil {
-		return messages.ResultOK
+		return facts.ResultOK
 	}
 	if e, ok := errors.AsType[*callError](err); ok &&
 		errors.Is(e.ended, context.Canceled) {

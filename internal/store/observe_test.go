@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/keys"
-	"github.com/coordd/coordd/messages"
 )
 
 // tally is an observer that counts calls, and the polls that are open.
@@ -22,15 +22,15 @@ type tally struct {
 	took  time.Duration // of the last poll
 }
 
-func (c *tally) Observe(e messages.Event) {
+func (c *tally) Observe(e facts.Observation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch e := e.(type) {
-	case messages.PollOpened:
+	case facts.PollOpened:
 		c.polls++
-	case messages.CallEnded:
+	case facts.CallEnded:
 		c.ended[e.Kind+" "+e.Result]++
-		if e.Kind == messages.KindPoll {
+		if e.Kind == facts.KindPoll {
 			c.polls--
 			c.took = e.Took
 		}

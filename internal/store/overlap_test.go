@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/messages"
@@ -37,7 +38,7 @@ func TestAPanicBesideItsCallerComesOutAtTheCaller(t *testing.T) {
 			k := store.CheckKeeper{Store: s, TTL: 10 * time.Second, Log: (&lines{}).logger(),
 				Instance: messages.NewState(store.Instance{ID: "i", Service: "x",
 					CheckTTL: time.Second}).Reader(),
-				Out: messages.NewState(messages.Check{}), Says: func() string { return "" }}
+				Out: messages.NewState(facts.Check{}), Says: func() string { return "" }}
 			breaks("/v1/agent/check/update/")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 )
 
 // Renewal keeps one session at a time: it opens and renews it, and says when the next request is
@@ -18,11 +18,11 @@ type Renewal struct {
 	Lease   time.Duration // that begins with each request: at most the session's TTL, the default
 	Log     *slog.Logger
 	// Observer is told of every renewal. Default: nobody is.
-	Observer messages.Observer
+	Observer facts.Observer
 
 	tries  int // that failed, in a row
 	ladder Ladder
-	held   messages.Lease // of the last renewal that succeeded
+	held   facts.Lease // of the last renewal that succeeded
 	rounds *Overlap[renewed]
 }
 
@@ -39,7 +39,7 @@ func (r *Renewal) Failing() bool { return r.tries > 0 }
 
 // Ask renews the session id, or opens one if id is empty. It returns the session's id and the lease
 // that begins with the request.
-func (r *Renewal) Ask(ctx context.Context, id string) (string, messages.Lease, error) {
+func (r *Renewal) Ask(ctx context.Context, id string) (string, facts.Lease, error) {
 	var sent time.Time
 	var err error
 	if id == "" {
@@ -50,11 +50,11 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, messages.Lease, e
 		begin := time.Now()
 		sent, err = r.renew(ctx, id)
 		if r.Observer != nil {
-			r.Observer.Observe(messages.RenewalEnded{Result: resultOf(err),
+			r.Observer.Observe(facts.RenewalEnded{Result: resultOf(err),
 				Took: time.Since(begin)})
 		}
 	}
-	lease := messages.Lease{Start: sent, TTL: r.lease()}
+	lease := facts.Lease{Start: sent, TTL: r.lease()}
 	if err == nil {
 		r.held = lease
 	}
@@ -148,7 +148,7 @@ func (r *Renewal) lease() time.Duration {
 
 // Due takes in what came of a request and returns when the next one is due, where lease is the one
 // that is held now. It reports failures and the recovery.
-func (r *Renewal) Due(err error, lease messages.Lease) time.Time {
+func (r *Renewal) Due(err error, lease facts.Lease) time.Time {
 	switch now := time.Now(); {
 	case err == nil:
 		r.tries = 0

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // While there is a lease a failed renewal is tried again after TTL/20 at the latest; without one
@@ -25,7 +25,7 @@ func TestARenewalIsDueSoonerWhileThereIsALeaseToBeSaved(t *testing.T) {
 			return consul.RoundTripper().RoundTrip(r)
 		}))
 		r := renewal(s)
-		var lease messages.Lease
+		var lease facts.Lease
 		id := ""
 		ask := func() (wait time.Duration, err error) {
 			got, next, err := r.Ask(t.Context(), id)

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -74,7 +74,7 @@ type Config struct {
 	Address     string
 	CallTimeout time.Duration // the deadline of each plain call; default 3 s
 	// Observer is told of every call. Default: nobody is.
-	Observer messages.Observer
+	Observer facts.Observer
 }
 
 // Validate reports the first setting that is missing or out of range, as

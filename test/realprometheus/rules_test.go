@@ -104,7 +104,8 @@ func TestEachAlertHasAnEntryInTheRunbookAndNoOtherHas(t *testing.T) {
 	}
 	rules := read(t, filepath.Join(files, "alerts.yml"))
 	for _, name := range names {
-		if !strings.Contains(rules, "runbook_url: docs/metrics.md#"+strings.ToLower(name)+"\n") {
+		if !strings.Contains(rules, "runbook_url: https://github.com/coordd/coordd/blob/main/"+
+			"docs/metrics.md#"+strings.ToLower(name)+"\n") {
 			t.Errorf("%s does not say where its entry is", name)
 		}
 	}

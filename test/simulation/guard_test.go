@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // restartWait is how long a guard waits for a successor of its dead owner.
@@ -18,7 +18,7 @@ const restartWait = 500 * time.Millisecond
 // mourn is the guard of a process that was killed: it says the goodbye for it, in a weather of its
 // own, unless it sees a successor. It sees those that a member of that run would know of. The work
 // has ended before.
-func (w *world) mourn(p *process, m messages.Membership) {
+func (w *world) mourn(p *process, m facts.Membership) {
 	if !w.plan.settings.guarded || p.lost.Load() || !m.In(m.Session) {
 		return
 	}

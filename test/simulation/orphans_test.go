@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/history"
-	"github.com/coordd/coordd/messages"
 )
 
 // die records that p was killed. Where a guard ends its commands they outlive it: each takes its
@@ -45,7 +45,7 @@ func (p *process) die() {
 }
 
 // takeSession takes in what has become of the session.
-func (p *process) takeSession(s messages.Session) {
+func (p *process) takeSession(s facts.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.ID != p.session.ID && p.session.ID != "" {
@@ -56,11 +56,11 @@ func (p *process) takeSession(s messages.Session) {
 
 // leaseOf is the lease by which the guard lets work run that began under a session. Another session
 // that its owner has opened since prolongs nothing. p.mu is held.
-func (p *process) leaseOf(session string) messages.Lease {
-	for _, s := range []messages.Session{p.member.Session().Get(), p.session, p.before} {
+func (p *process) leaseOf(session string) facts.Lease {
+	for _, s := range []facts.Session{p.member.Session().Get(), p.session, p.before} {
 		if s.ID == session {
 			return s.Lease
 		}
 	}
-	return messages.Lease{}
+	return facts.Lease{}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/history"
-	"github.com/coordd/coordd/messages"
 )
 
 // process is one run of a member.
@@ -37,8 +37,8 @@ type process struct {
 	running map[string]uint64 // its work, with the token
 	under   map[string]string // its work, with the session that it began under
 	known   map[string]string // its work, with the payload that it knows of
-	session messages.Session  // the one that it has now
-	before  messages.Session  // the one that it had before
+	session facts.Session     // the one that it has now
+	before  facts.Session     // the one that it had before
 	orphans int               // of that, what goes on when it was killed
 	buried  chan struct{}     // closed when nothing does any more
 	stands  []stand           // actors that stand still

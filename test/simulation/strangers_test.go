@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/coordd/coordd/messages"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -39,7 +39,7 @@ func (w *world) strange(e episode) {
 			procs := slices.Clone(w.all)
 			w.mu.Unlock()
 			for _, p := range procs { // one that was deposed may not know it yet
-				if p.member.Leadership().Get().Role == messages.Leading {
+				if p.member.Leadership().Get().Role == facts.Leading {
 					w.early(p)
 				}
 			}

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -44,7 +43,7 @@ func write(path, within string) error {
 }
 
 // figure is one row of what docs/takeover.md has of an event.
-type figure struct{ median, most, formula, kept string }
+type figure struct{ median, most, kept string }
 
 // figures are all of them, by the event's name and who it is about.
 func figures(measured string) map[string]map[string]figure {
@@ -68,7 +67,7 @@ func figures(measured string) map[string]map[string]figure {
 		switch {
 		case event == nil || cells[0] == "who":
 		case len(cells) == 6:
-			event[cells[0]] = figure{median: cells[2], most: cells[4], formula: cells[5]}
+			event[cells[0]] = figure{median: cells[2], most: cells[4]}
 		case len(cells) == 3:
 			event[cells[0]] = figure{kept: cells[1]}
 		}
@@ -96,9 +95,6 @@ const (
 	left   = "the agent leaves (SIGTERM)"
 	away   = "the agent is killed and comes back"
 )
-
-// aFigure is what a formula says of one of its parts.
-var aFigure = regexp.MustCompile(` [0-9.]+(ms|s)\b`)
 
 // String is the median with its bound.
 func (f figure) String() string {
@@ -128,7 +124,7 @@ func summary(measured string) string {
 	all := figures(measured)
 	var b strings.Builder
 	b.WriteString("\n| | `api.Lock`, its defaults | `api.Lock` at its minimum | coordd, defaults | " +
-		"coordd, `--lease 3s --check-ttl 1s` | coordd's formula |\n|---|---|---|---|---|---|\n")
+		"coordd, `--lease 3s --check-ttl 1s` |\n|---|---|---|---|---|\n")
 	row := func(what, event, member, short string) {
 		e := all[event]
 		if e[member] == (figure{}) || short != "" && e[short] == (figure{}) {
@@ -138,9 +134,7 @@ func summary(measured string) string {
 		if member == execRow {
 			lock, least = figure{}, figure{}
 		}
-		formula, _, _ := strings.Cut(aFigure.ReplaceAllString(e[member].formula, ""), ",")
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", what, lock, least, e[member],
-			e[short], formula)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", what, lock, least, e[member], e[short])
 	}
 	row("coordd is killed, with `--exec`", killed, execRow, "")
 	row("a Go host is killed", killed, memberRow, shortRow)
@@ -148,7 +142,7 @@ func summary(measured string) string {
 	row("its Consul agent leaves", left, memberRow, shortRow)
 	row("the leader of an election hangs", hung, electRow, shortElected)
 	if e := all[away]; e != nil {
-		fmt.Fprintf(&b, "| its Consul agent is killed, back in 1.5 s | %s | %s | %s | %s | |\n",
+		fmt.Fprintf(&b, "| its Consul agent is killed, back in 1.5 s | %s | %s | %s | %s |\n",
 			e[lockRow].fate("lock"), e[leastRow].fate("lock"), e[memberRow].fate("work"),
 			e[shortRow].fate("work"))
 	}

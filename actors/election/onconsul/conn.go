@@ -11,6 +11,7 @@ import (
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/internal/backend"
 	"github.com/coordd/coordd/actors/election/internal/contained"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -22,8 +23,8 @@ type Conn struct {
 	store   store.Store
 	log     *slog.Logger
 	contact *messages.State[election.Contact]
-	session *messages.State[messages.Session] // the same, and its check
-	check   *messages.State[messages.Check]
+	session *messages.State[facts.Session] // the same, and its check
+	check   *messages.State[facts.Check]
 	keeper  *store.CheckKeeper // of check
 	binding *store.Binding     // of session to check
 	polls   store.Polls        // renewed when a renewal has succeeded after a failed one
@@ -55,7 +56,7 @@ func Connect(cfg Config) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, store: s, log: cfg.Logger, contact: messages.NewState(election.Contact{}),
 		wake: make(chan struct{}, 1), crew: backend.NewCrew(cfg.Logger), stop: cancel,
-		session: messages.NewState(messages.Session{}), check: messages.NewState(messages.Check{}),
+		session: messages.NewState(facts.Session{}), check: messages.NewState(facts.Check{}),
 	}
 	c.keepCheck()
 	c.work.Go(func() { c.run(ctx) })
@@ -164,7 +165,7 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 		case errors.Is(err, store.ErrSessionGone):
 			c.log.Warn("session-lost", "session", now.ID, "why", err)
 			c.forgetSession()
-			c.session.Set(messages.Session{Count: now.Count})
+			c.session.Set(facts.Session{Count: now.Count})
 			c.contact.Set(election.Contact{Why: c.lost(now)})
 		case now.ID == "":
 			c.noteTrouble(err)
@@ -182,7 +183,7 @@ func (c *Conn) renew(ctx context.Context, register func()) {
 }
 
 // keep opens or renews the session and publishes it.
-func (c *Conn) keep(ctx context.Context, renewal *store.Renewal, now messages.Session) error {
+func (c *Conn) keep(ctx context.Context, renewal *store.Renewal, now facts.Session) error {
 	id, lease, err := renewal.Ask(ctx, now.ID)
 	if err != nil {
 		return err
@@ -297,7 +298,7 @@ func (c *Conn) countElection() (done func(), err error) {
 
 // lost says how a session has ended that Consul no longer knows. Consul ends a session no earlier
 // than its TTL, or the TTL of the check that it is bound to.
-func (c *Conn) lost(s messages.Session) string {
+func (c *Conn) lost(s facts.Session) string {
 	how := "was ended before its time: an operator destroyed it, its node has gone, or Consul " +
 		"has lost it"
 	switch {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 	"github.com/go-zookeeper/zk"
 )
@@ -74,7 +75,7 @@ func (d *Dialer) publishLocked() {
 	c := election.Contact{Why: d.why, Closed: d.closed, Broken: d.broken}
 	if d.session != 0 {
 		c.Session = sessionName(d.session)
-		c.Lease = messages.Lease{Start: d.lease.start, TTL: d.lease.timeout}
+		c.Lease = facts.Lease{Start: d.lease.start, TTL: d.lease.timeout}
 	}
 	d.contactLocked().Set(c)
 }

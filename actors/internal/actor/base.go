@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // Base is embedded in every actor of one member: its settings, the access to Consul, and what tells
@@ -50,7 +50,7 @@ func (b *Base) Stuck(now time.Time) (actor string, since time.Time) {
 }
 
 // Holds tells whether s may be counted on now, with the margin that stopping takes.
-func (b *Base) Holds(s messages.Session) bool { return s.Holds(time.Now(), b.LeaseMargin) }
+func (b *Base) Holds(s facts.Session) bool { return s.Holds(time.Now(), b.LeaseMargin) }
 
 // Transient tells whether err is no reason to give a whole member up, so that the actor asks again
 // on its ladder. A request that is called bad is among them: what actors send is well formed, for

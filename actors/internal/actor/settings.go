@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/messages"
 )
 
 // Settings are what a member's actors are set to: those of actors.Config that they use, with the
@@ -32,7 +32,7 @@ type Settings struct {
 	Process  protocol.Process
 	Liveness func(protocol.Process) protocol.Liveness
 	Lock     func() string
-	Observer messages.Observer // nil: none
+	Observer facts.Observer // nil: none
 }
 
 // Item is an item as the host's function gets it: actors.Item.

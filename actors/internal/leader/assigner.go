@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -29,26 +30,26 @@ type Assigner struct {
 type wires struct {
 	term  uint64
 	views views
-	bump  *messages.Mailbox[messages.Bump, messages.Leadership]
-	out   *messages.State[messages.Plan]
-	unfit *messages.State[messages.Unfit]
+	bump  *messages.Mailbox[facts.Bump, facts.Leadership]
+	out   *messages.State[facts.Distribution]
+	unfit *messages.State[facts.Unfit]
 }
 
 // views are what the watches of a term show.
 type views struct {
-	leadership messages.Reader[messages.Leadership]
-	members    messages.Reader[messages.Members]
-	acks       messages.Reader[messages.Acks]
-	workload   messages.Reader[messages.Workload]
-	control    messages.Reader[messages.Control]
+	leadership messages.Reader[facts.Leadership]
+	members    messages.Reader[facts.Members]
+	acks       messages.Reader[facts.Acks]
+	workload   messages.Reader[facts.Workload]
+	control    messages.Reader[facts.Control]
 }
 
 // memory is what the assigner knows beside. It begins anew with each incarnation.
 type memory struct {
-	epoch     messages.Leadership // with which it writes
-	writer    *store.Writer       // of this epoch
-	fresh     bool                // what is known is of this epoch
-	unsure    bool                // whether the token allows what a leader does
+	epoch     facts.Leadership // with which it writes
+	writer    *store.Writer    // of this epoch
+	fresh     bool             // what is known is of this epoch
+	unsure    bool             // whether the token allows what a leader does
 	known     known
 	readAt    map[string]uint64 // the ack with which a member's keys were read last
 	absences  absences
@@ -70,11 +71,11 @@ type memory struct {
 }
 
 // NewAssigner wires the actor for one term.
-func NewAssigner(b *actor.Base, term uint64, leadership messages.Reader[messages.Leadership],
-	members messages.Reader[messages.Members], acks messages.Reader[messages.Acks],
-	workload messages.Reader[messages.Workload], control messages.Reader[messages.Control],
-	bump *messages.Mailbox[messages.Bump, messages.Leadership],
-	out *messages.State[messages.Plan], unfit *messages.State[messages.Unfit]) *Assigner {
+func NewAssigner(b *actor.Base, term uint64, leadership messages.Reader[facts.Leadership],
+	members messages.Reader[facts.Members], acks messages.Reader[facts.Acks],
+	workload messages.Reader[facts.Workload], control messages.Reader[facts.Control],
+	bump *messages.Mailbox[facts.Bump, facts.Leadership],
+	out *messages.State[facts.Distribution], unfit *messages.State[facts.Unfit]) *Assigner {
 	return &Assigner{Base: b, wires: wires{term, views{leadership, members, acks, workload,
 		control}, bump, out, unfit}}
 }
@@ -245,7 +246,7 @@ func (a *Assigner) begin(ctx context.Context) (err error) {
 func (a *Assigner) checkFitness(ctx context.Context) error {
 	err := a.Store.Fitness(ctx, a.ID)
 	if a.unsure = err != nil; store.LacksRights(err) {
-		a.unfit.Set(messages.Unfit{Term: a.term, Missing: err.Error()})
+		a.unfit.Set(facts.Unfit{Term: a.term, Missing: err.Error()})
 	}
 	return err
 }
@@ -254,7 +255,7 @@ func (a *Assigner) checkFitness(ctx context.Context) error {
 func (a *Assigner) newEpoch(ctx context.Context) error {
 	a.fresh = false
 	for {
-		l, err := a.bump.Call(ctx, messages.Bump{Epoch: a.epoch.Epoch})
+		l, err := a.bump.Call(ctx, facts.Bump{Epoch: a.epoch.Epoch})
 		now := a.views.leadership.Get()
 		switch {
 		case ctx.Err() != nil:
@@ -262,7 +263,7 @@ func (a *Assigner) newEpoch(ctx context.Context) error {
 		case err == nil && l.Term == a.term:
 			a.enterEpoch(l)
 			return nil
-		case errors.Is(err, actor.ErrNotLeading) && now.Role == messages.Leading &&
+		case errors.Is(err, actor.ErrNotLeading) && now.Role == facts.Leading &&
 			now.Term == a.term:
 			// The lease was over at that moment. The next step of the tracker may find another
 			// one, which came meanwhile, and then the term goes on.
@@ -282,7 +283,7 @@ func (a *Assigner) newEpoch(ctx context.Context) error {
 }
 
 // enterEpoch takes in which epoch there is.
-func (a *Assigner) enterEpoch(l messages.Leadership) {
+func (a *Assigner) enterEpoch(l facts.Leadership) {
 	a.fresh = a.fresh && l.Epoch == a.epoch.Epoch
 	a.epoch = l
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 )
@@ -14,14 +15,14 @@ import (
 // The lease was over when the tracker looked, and a renewal has brought it back before the tracker
 // said so: then the term goes on, and its assigner does as well.
 func TestATermThatGoesOnHasAnAssigner(t *testing.T) {
-	for name, role := range map[string]messages.Role{"goes on": messages.Leading,
-		"is over": messages.Uncertain} {
+	for name, role := range map[string]facts.Role{"goes on": facts.Leading,
+		"is over": facts.Uncertain} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				now := messages.Leadership{Role: messages.Leading, Term: 1, Epoch: 7}
+				now := facts.Leadership{Role: facts.Leading, Term: 1, Epoch: 7}
 				v := newCells()
 				v.leadership.Set(now)
-				bump := messages.NewMailbox[messages.Bump, messages.Leadership]()
+				bump := messages.NewMailbox[facts.Bump, facts.Leadership]()
 				a := v.assigner(t, actor.Settings{}, bump)
 				a.ladder = store.NewLadder()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -36,7 +37,7 @@ func TestATermThatGoesOnHasAnAssigner(t *testing.T) {
 								r.Reply(now, actor.ErrNotLeading)
 								now.Role, now.Epoch = role, 8
 								v.leadership.Set(now)
-							} else if role != messages.Leading {
+							} else if role != facts.Leading {
 								r.Reply(now, actor.ErrNotLeading)
 							} else {
 								r.Reply(now, nil)
@@ -47,7 +48,7 @@ func TestATermThatGoesOnHasAnAssigner(t *testing.T) {
 					}
 				}()
 				want := error(nil)
-				if role != messages.Leading {
+				if role != facts.Leading {
 					want = errTermOver
 				}
 				if err := a.newEpoch(ctx); err != want || want == nil && a.epoch.Epoch != 8 {

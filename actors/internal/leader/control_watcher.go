@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -17,12 +18,12 @@ const orderLife = 5 * time.Minute
 
 // NewControlWatcher follows the operators' orders.
 func NewControlWatcher(b *actor.Base, term uint64,
-	out *messages.State[messages.Control]) *actor.Watcher {
+	out *messages.State[facts.Control]) *actor.Watcher {
 	unreadable := protocol.UnreadableKeys{Log: b.Log}
 	life := max(orderLife, protocol.NoteLife(b.TTL, b.LockDelay))
 	return actor.NewPrefixWatcher(b, "control", b.Keys.Control(), func(v store.View) {
 		orders := b.Keys.ReadOrders(v.Entries, unreadable.Skip)
-		next := messages.Control{Term: term, Index: v.Index, Freeze: orders.Frozen,
+		next := facts.Control{Term: term, Index: v.Index, Freeze: orders.Frozen,
 			Override: orders.Override, Drain: messages.TableOf(orders.Drained),
 			Pins:           messages.TableOf(orders.Pins),
 			Preferred:      messages.TableOf(orders.Preferred),

@@ -3,6 +3,7 @@ package leader
 import (
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -114,7 +115,7 @@ func (l *eventLog) applied(o *order) {
 // gaveUp notes which of its items a member has released without being asked, and though it is not
 // known to leave. It may be about to: the views of the records and of the releases come one after
 // the other.
-func (l *eventLog) gaveUp(member string, before, after map[string]messages.Assignment) {
+func (l *eventLog) gaveUp(member string, before, after map[string]facts.Assignment) {
 	for item, key := range before {
 		if _, holds := after[item]; !holds && !key.Releasing {
 			l.origins[item] = origin{member, reasonReleased}
@@ -123,7 +124,7 @@ func (l *eventLog) gaveUp(member string, before, after map[string]messages.Assig
 }
 
 // origin returns what says who had an item that has no owner now, and why it has left.
-func (l *eventLog) origin(members messages.Table[messages.Member]) func(string) (origin, bool) {
+func (l *eventLog) origin(members messages.Table[facts.Member]) func(string) (origin, bool) {
 	return func(item string) (origin, bool) {
 		r, ok := l.origins[item]
 		if m, here := members.Get(r.from); r.why == reasonReleased && (!here || m.Leaving) {

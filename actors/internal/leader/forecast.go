@@ -7,6 +7,7 @@ import (
 
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -51,7 +52,7 @@ type Forecast struct {
 	Drained, Gone, Lost, New map[string]bool
 	Items                    []placement.Item
 	Owners                   []string // of each item, gone ones included; empty: none
-	Plan                     placement.Plan
+	Plan                     placement.Outcome
 	Least                    int  // moves that any plan takes from owners that are there
 	Exact                    bool // no plan needs fewer, see [placement.Minimum]
 	Removed                  int  // items that are no longer in the workload and will be stopped
@@ -71,7 +72,7 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	f := Forecast{Drained: map[string]bool{}, Gone: map[string]bool{},
 		Lost: map[string]bool{}, New: map[string]bool{}}
 	skip := func(store.Entry, string) {}
-	members, zones := map[string]messages.Member{}, map[string]string{}
+	members, zones := map[string]facts.Member{}, map[string]string{}
 	for e, m := range protocol.Read(seen.Members, keys.ReadMember, skip) {
 		members[m.ID], zones[m.ID] = memberOf(e, m), m.Zone
 	}
@@ -93,14 +94,14 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	for n, added := 1, 0; added < change.Add; n++ {
 		id := fmt.Sprintf("new-%d", n)
 		if _, taken := members[id]; !taken {
-			members[id] = messages.Member{WorkVersion: last, CreateIndex: math.MaxUint64}
+			members[id] = facts.Member{WorkVersion: last, CreateIndex: math.MaxUint64}
 			f.New[id] = true
 			added++
 		}
 	}
-	workload := map[string]messages.WorkItem{}
+	workload := map[string]facts.WorkItem{}
 	for e, w := range protocol.Read(seen.Workload, keys.ReadWorkItem, skip) {
-		workload[w.ID] = messages.WorkItem{Weight: w.Weight, CreateIndex: e.CreateIndex,
+		workload[w.ID] = facts.WorkItem{Weight: w.Weight, CreateIndex: e.CreateIndex,
 			ModifyIndex: e.ModifyIndex}
 	}
 	assigned := known{}
@@ -117,7 +118,7 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 	}
 	in := &inputs{now: now, members: messages.TableOf(members),
 		workload: messages.TableOf(workload), assigned: assigned,
-		control: messages.Control{Drain: messages.TableOf(drained),
+		control: facts.Control{Drain: messages.TableOf(drained),
 			Pins:         messages.TableOf(seen.Orders.Pins),
 			Preferred:    messages.TableOf(seen.Orders.Preferred),
 			RestartItems: messages.TableOf(seen.Orders.RestartItems)},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -13,10 +14,10 @@ import (
 // and no I/O.
 type inputs struct {
 	now      time.Time
-	members  messages.Table[messages.Member]
-	workload messages.Table[messages.WorkItem]
+	members  messages.Table[facts.Member]
+	workload messages.Table[facts.WorkItem]
 	index    map[string]int32 // place of an item in the workload
-	control  messages.Control
+	control  facts.Control
 	assigned known
 	absent   map[string]absence
 	failures failures
@@ -55,7 +56,7 @@ func limitsOf(set actor.Settings, items int) limits {
 }
 
 // indexOf gives each item of a workload its place.
-func indexOf(items messages.Table[messages.WorkItem]) map[string]int32 {
+func indexOf(items messages.Table[facts.WorkItem]) map[string]int32 {
 	index := make(map[string]int32, items.Len())
 	for id := range items.IDs() {
 		index[id] = int32(len(index))

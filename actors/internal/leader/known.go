@@ -5,16 +5,16 @@ import (
 	"slices"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // known is the leader's copy of the assignment keys, by member and item. The leader reads all of
 // them when an epoch begins. Afterwards the answers to its own transactions keep the copy up to
 // date, and a member that has raised its ack has its keys read again. Nobody else creates keys, so
 // an item without a key here stays without one until this leader acts.
-type known map[string]map[string]messages.Assignment
+type known map[string]map[string]facts.Assignment
 
 // load replaces what is known of one member; of all with the empty string.
 func (k known) load(keys protocol.Keys, member string, entries []store.Entry,
@@ -28,10 +28,10 @@ func (k known) load(keys protocol.Keys, member string, entries []store.Entry,
 	}
 }
 
-func (k known) set(member, item string, a messages.Assignment) {
+func (k known) set(member, item string, a facts.Assignment) {
 	items := k[member]
 	if items == nil {
-		items = map[string]messages.Assignment{}
+		items = map[string]facts.Assignment{}
 		k[member] = items
 	}
 	items[item] = a
@@ -54,7 +54,7 @@ func (k known) applied(o *order, index uint64) {
 		if o.kind == orderReap {
 			k.drop(o.from, o.item)
 		}
-		k.set(o.to, o.item, messages.Assignment{Session: o.session, Reason: o.cause,
+		k.set(o.to, o.item, facts.Assignment{Session: o.session, Reason: o.cause,
 			AtOnce: o.kind == orderReap, CreateIndex: index, ModifyIndex: index})
 	case orderErase:
 		k.drop(o.from, o.item)

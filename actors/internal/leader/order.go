@@ -1,9 +1,9 @@
 package leader
 
 import (
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // order is one step of the protocol that the leader has Consul carry out. A plan holds orders; the
@@ -17,7 +17,7 @@ type order struct {
 	cause    string // of a grant: the text of its key
 	session  string // granted to
 	// key is the key at from, as the leader knows it.
-	key messages.Assignment
+	key facts.Assignment
 	ack uint64 // of from, which has vanished: the index of its ack as its absence was confirmed
 	// passed is what is passed on to from: the index of an order to restart, or of a change.
 	passed uint64

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
@@ -15,7 +16,7 @@ import (
 // plan is what the leader is to write, given its inputs, when to plan again, and what to say.
 type plan struct {
 	orders []order // by member, then item
-	says   messages.Plan
+	says   facts.Distribution
 	// waiting: there is something to place or to move once it has been quiet long enough.
 	waiting   bool
 	wake      time.Time // when time alone changes the plan; zero: never
@@ -61,10 +62,10 @@ func byMemberThenItem(x, y order) int {
 
 // count fills in what the plan says of the present.
 func (in *inputs) count(p *plan, b *board) {
-	shares := map[string]messages.Share{}
+	shares := map[string]facts.Share{}
 	p.onTheMove = map[string]time.Time{}
 	for id := range in.members.IDs() {
-		shares[id] = messages.Share{}
+		shares[id] = facts.Share{}
 	}
 	owned := func(ref keyRef, weight uint64) {
 		share := shares[ref.member]
@@ -108,7 +109,7 @@ func (in *inputs) count(p *plan, b *board) {
 }
 
 // countUnplaced adds what the placement says of the future.
-func (in *inputs) countUnplaced(p *plan, placed placement.Plan) {
+func (in *inputs) countUnplaced(p *plan, placed placement.Outcome) {
 	p.says.Unplaced = len(placed.Unplaced)
 	for j, load := range placed.Loads {
 		id, _ := in.members.At(j)
@@ -186,13 +187,13 @@ func (in *inputs) writeAnew(p *plan, b *board) {
 // it: it names another session than that of the member's record, and was created after that
 // record. A grant names the session that the record is locked by, and what was granted to an
 // earlier session is older than the record.
-func addressedToNobody(a messages.Assignment, m messages.Member) bool {
+func addressedToNobody(a facts.Assignment, m facts.Member) bool {
 	return a.Session != m.Session && a.CreateIndex > m.CreateIndex && !m.Unreadable
 }
 
 // move turns the placement into orders. It returns which items are to leave their owners, by the
 // placement: true if that is ordered by now.
-func (in *inputs) move(p *plan, b *board, placed placement.Plan) map[int32]bool {
+func (in *inputs) move(p *plan, b *board, placed placement.Outcome) map[int32]bool {
 	p.orders = slices.Grow(p.orders, len(placed.Moves))
 	moving := map[int32]bool{}
 	n, room := p.countOnTheMove(in.now, in.stopping)

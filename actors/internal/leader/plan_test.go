@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -17,19 +18,19 @@ var draftedAt = time.Unix(1_000_000, 0)
 func (s *inputs) has(member string, items ...string) {
 	for _, item := range items {
 		item, releasing := strings.CutSuffix(item, "~")
-		s.assigned.set(member, item, messages.Assignment{Releasing: releasing,
+		s.assigned.set(member, item, facts.Assignment{Releasing: releasing,
 			Session: "s-" + member, CreateIndex: 20, ModifyIndex: 30})
 	}
 }
 
 // member registers a member, or registers it anew with a change.
-func (s *inputs) member(id string, change func(*messages.Member)) {
-	all := map[string]messages.Member{}
+func (s *inputs) member(id string, change func(*facts.Member)) {
+	all := map[string]facts.Member{}
 	for i := range s.members.Len() {
 		id, m := s.members.At(i)
 		all[id] = m
 	}
-	m := messages.Member{Session: "s-" + id, CreateIndex: 10}
+	m := facts.Member{Session: "s-" + id, CreateIndex: 10}
 	if change != nil {
 		change(&m)
 	}
@@ -45,9 +46,9 @@ func (s *inputs) vanished(id string, ago time.Duration) {
 
 // work makes the items the workload.
 func (s *inputs) work(items ...string) {
-	all := map[string]messages.WorkItem{}
+	all := map[string]facts.WorkItem{}
 	for _, item := range items {
-		all[item] = messages.WorkItem{Weight: 1}
+		all[item] = facts.WorkItem{Weight: 1}
 	}
 	s.workload = messages.TableOf(all)
 	s.index = indexOf(s.workload)
@@ -103,10 +104,10 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 	}
 	changed := func(s *inputs) { // n1 asks for changes, n2 does not; b has not changed since
 		even(s)
-		s.workload = messages.TableOf(map[string]messages.WorkItem{
+		s.workload = messages.TableOf(map[string]facts.WorkItem{
 			"a": {Weight: 1, ModifyIndex: 40}, "b": {Weight: 1, ModifyIndex: 15},
 			"c": {Weight: 1, ModifyIndex: 40}, "d": {Weight: 1, ModifyIndex: 40}})
-		s.member("n1", func(m *messages.Member) { m.TellChanges = true })
+		s.member("n1", func(m *facts.Member) { m.TellChanges = true })
 	}
 	stopping := func(ago time.Duration) func(*inputs) { // n2 is drained, and gives c up
 		return func(s *inputs) {
@@ -168,35 +169,35 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 			func(s *inputs) { s.work("a", "b", "c") }},
 			[]string{"reap c n3 n1", "erase d n3"}, false, 0},
 		"two keys of one item": {[]func(*inputs){even, func(s *inputs) {
-			s.assigned.set("n2", "a", messages.Assignment{Session: "s-n2", CreateIndex: 21,
+			s.assigned.set("n2", "a", facts.Assignment{Session: "s-n2", CreateIndex: 21,
 				ModifyIndex: 31})
 		}}, []string{"revoke a n2"}, false, 0},
 		"two keys of one item, and the elder's member is lost": {[]func(*inputs){
 			lost(time.Minute), func(s *inputs) {
-				s.assigned.set("n2", "c", messages.Assignment{Session: "s-n2", CreateIndex: 21,
+				s.assigned.set("n2", "c", facts.Assignment{Session: "s-n2", CreateIndex: 21,
 					ModifyIndex: 31})
 			}}, []string{"reap d n3 n1", "revoke c n2"}, false, 0},
 		"two keys of one item, and the younger is asked for": {[]func(*inputs){
 			lost(time.Minute), func(s *inputs) {
-				s.assigned.set("n2", "c", messages.Assignment{Session: "s-n2", CreateIndex: 21,
+				s.assigned.set("n2", "c", facts.Assignment{Session: "s-n2", CreateIndex: 21,
 					ModifyIndex: 31, Releasing: true})
 			}}, []string{"reap d n3 n1"}, false, 0},
 		"two keys of one item, both of lost members": {[]func(*inputs){
 			lost(time.Minute), func(s *inputs) {
-				s.assigned.set("n4", "c", messages.Assignment{Session: "s-n4", CreateIndex: 21,
+				s.assigned.set("n4", "c", facts.Assignment{Session: "s-n4", CreateIndex: 21,
 					ModifyIndex: 31})
 				s.vanished("n4", 4*time.Second)
 			}}, []string{"reap d n3 n1"}, false, 6 * time.Second},
 		"an unreadable key": {[]func(*inputs){even, func(s *inputs) {
-			s.assigned.set("n2", "d", messages.Assignment{Unreadable: true, CreateIndex: 20,
+			s.assigned.set("n2", "d", facts.Assignment{Unreadable: true, CreateIndex: 20,
 				ModifyIndex: 31})
 		}}, []string{"revoke d n2"}, false, 0},
 		"a key for another session": {[]func(*inputs){even, func(s *inputs) {
-			s.assigned.set("n2", "d", messages.Assignment{Session: "x", CreateIndex: 20,
+			s.assigned.set("n2", "d", facts.Assignment{Session: "x", CreateIndex: 20,
 				ModifyIndex: 31})
 		}}, []string{"revoke d n2"}, false, 0},
 		"a key of an earlier session": {[]func(*inputs){even, func(s *inputs) {
-			s.assigned.set("n2", "d", messages.Assignment{Session: "x", CreateIndex: 9,
+			s.assigned.set("n2", "d", facts.Assignment{Session: "x", CreateIndex: 9,
 				ModifyIndex: 31})
 		}}, nil, false, 0},
 		"an item that may stay is called back": {[]func(*inputs){func(s *inputs) {
@@ -204,19 +205,19 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 			s.has("n2", "c", "d")
 		}}, []string{"cancel b n1"}, false, 0},
 		"a leaving member gives up by itself": {[]func(*inputs){even, func(s *inputs) {
-			s.member("n2", func(m *messages.Member) { m.Leaving = true })
+			s.member("n2", func(m *facts.Member) { m.Leaving = true })
 		}}, nil, false, 0},
 		"a member without work gets none": {[]func(*inputs){func(s *inputs) {
-			s.member("n2", func(m *messages.Member) { m.Idle = true })
+			s.member("n2", func(m *facts.Member) { m.Idle = true })
 		}}, []string{"grant a n1", "grant b n1", "grant c n1", "grant d n1"}, false, 0},
 		"an unreadable record keeps its items and gets none": {[]func(*inputs){
 			func(s *inputs) {
 				s.has("n2", "a")
-				s.member("n2", func(m *messages.Member) { m.Unreadable = true })
+				s.member("n2", func(m *facts.Member) { m.Unreadable = true })
 			}}, []string{"grant b n1", "grant c n1", "grant d n1"}, false, 0},
 		"no room": {[]func(*inputs){func(s *inputs) {
-			s.member("n1", func(m *messages.Member) { m.Capacity = 1 })
-			s.member("n2", func(m *messages.Member) { m.Capacity = 1 })
+			s.member("n1", func(m *facts.Member) { m.Capacity = 1 })
+			s.member("n2", func(m *facts.Member) { m.Capacity = 1 })
 		}}, []string{"grant a n1", "grant b n2"}, false, 0},
 		"a drained member": {[]func(*inputs){even, func(s *inputs) {
 			s.control.Drain = messages.TableOf(map[string]time.Time{"n2": {}})
@@ -249,7 +250,7 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 		"a restart of a member, of which one was carried out": {[]func(*inputs){even,
 			func(s *inputs) {
 				s.control.RestartMembers = messages.TableOf(map[string]uint64{"n2": 40})
-				s.assigned.set("n2", "c", messages.Assignment{Session: "s-n2", CreateIndex: 20,
+				s.assigned.set("n2", "c", facts.Assignment{Session: "s-n2", CreateIndex: 20,
 					ModifyIndex: 41, Restart: 40})
 			}}, []string{"restart d n2"}, false, 0},
 		"a restart of what is to move for balance, later": {[]func(*inputs){all,
@@ -263,11 +264,11 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 		}}, []string{"revoke a n1", "restart b n1", "restart c n1", "restart d n1"}, false, 0},
 		"no restart of what was started since": {[]func(*inputs){even, func(s *inputs) {
 			s.control.RestartMembers = messages.TableOf(map[string]uint64{"n2": 40})
-			s.member("n2", func(m *messages.Member) { m.CreateIndex = 50 })
+			s.member("n2", func(m *facts.Member) { m.CreateIndex = 50 })
 		}}, nil, false, 0},
 		"changes": {[]func(*inputs){changed}, []string{"tell a n1"}, false, 0},
 		"a change that was told of": {[]func(*inputs){changed, func(s *inputs) {
-			s.assigned.set("n1", "a", messages.Assignment{Session: "s-n1", CreateIndex: 20,
+			s.assigned.set("n1", "a", facts.Assignment{Session: "s-n1", CreateIndex: 20,
 				ModifyIndex: 41, Changed: 40})
 		}}, nil, false, 0},
 		"a change before an order to restart": {[]func(*inputs){changed, func(s *inputs) {
@@ -275,17 +276,17 @@ func TestADraftGivesMovesAndTakesBack(t *testing.T) {
 		}}, []string{"restart a n1"}, false, 0},
 		"a change before an order that was passed on": {[]func(*inputs){changed,
 			func(s *inputs) {
-				s.assigned.set("n1", "a", messages.Assignment{Session: "s-n1", CreateIndex: 20,
+				s.assigned.set("n1", "a", facts.Assignment{Session: "s-n1", CreateIndex: 20,
 					ModifyIndex: 51, Restart: 50})
 			}}, nil, false, 0},
 		"an order to restart before a change that was told of": {[]func(*inputs){changed,
 			func(s *inputs) {
 				s.control.RestartItems = messages.TableOf(map[string]uint64{"a": 30})
-				s.assigned.set("n1", "a", messages.Assignment{Session: "s-n1", CreateIndex: 20,
+				s.assigned.set("n1", "a", facts.Assignment{Session: "s-n1", CreateIndex: 20,
 					ModifyIndex: 41, Changed: 40})
 			}}, []string{"restart a n1"}, false, 0},
 		"no change of what was started since": {[]func(*inputs){changed, func(s *inputs) {
-			s.member("n1", func(m *messages.Member) { m.CreateIndex, m.TellChanges = 50, true })
+			s.member("n1", func(m *facts.Member) { m.CreateIndex, m.TellChanges = 50, true })
 		}}, nil, false, 0},
 		"no change of what moves now": {[]func(*inputs){changed, func(s *inputs) {
 			s.control.Drain = messages.TableOf(map[string]time.Time{"n1": {}})

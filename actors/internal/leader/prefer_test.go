@@ -5,14 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
 // weighs makes the items the workload, with these weights.
 func (s *inputs) weighs(weights map[string]uint64) {
-	all, ids := map[string]messages.WorkItem{}, []string{}
+	all, ids := map[string]facts.WorkItem{}, []string{}
 	for id, n := range weights {
-		all[id] = messages.WorkItem{Weight: n}
+		all[id] = facts.WorkItem{Weight: n}
 		ids = append(ids, id)
 	}
 	s.work(ids...)
@@ -20,7 +21,7 @@ func (s *inputs) weighs(weights map[string]uint64) {
 }
 
 func (s *inputs) holds(member string, capacity uint64) {
-	s.member(member, func(m *messages.Member) { m.Capacity = capacity })
+	s.member(member, func(m *facts.Member) { m.Capacity = capacity })
 }
 
 func (s *inputs) prefers(wishes map[string]string) {

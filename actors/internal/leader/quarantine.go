@@ -6,9 +6,9 @@ import (
 
 	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // Items whose work fails too often: their member says so, and gives the item up. It is tried at one
@@ -72,7 +72,7 @@ func (f failures) applied(o *order, index uint64) {
 }
 
 // of returns the report about what a member has of an item now.
-func (f failures) of(item string, ref keyRef, m messages.Member) (report, bool) {
+func (f failures) of(item string, ref keyRef, m facts.Member) (report, bool) {
 	for _, r := range f.reports[ref.member] {
 		if r.ID == item && r.session == m.Session && r.Again == ref.Restart &&
 			r.Token == max(ref.CreateIndex, m.CreateIndex) {

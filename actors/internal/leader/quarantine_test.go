@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
@@ -72,7 +73,7 @@ func TestAPlanOfItemsThatFail(t *testing.T) {
 	made := func(index uint64) func(*inputs) {
 		return func(s *inputs) {
 			all := s.workload.Map()
-			all["a"] = messages.WorkItem{Weight: 1, CreateIndex: index}
+			all["a"] = facts.WorkItem{Weight: 1, CreateIndex: index}
 			s.workload = messages.TableOf(all)
 		}
 	}
@@ -108,7 +109,7 @@ func TestAPlanOfItemsThatFail(t *testing.T) {
 			s.control.Drain, s.budget = messages.TableOf(map[string]time.Time{"n2": {}}), 0
 		}}, []string{"revoke a n1"}, "n1!"},
 		"no other member has room": {changes{even, says(nil), func(s *inputs) {
-			s.member("n2", func(m *messages.Member) { m.Capacity = 2 })
+			s.member("n2", func(m *facts.Member) { m.Capacity = 2 })
 		}}, []string{"revoke a n1"}, "n1"},
 		"it is pinned":                    {changes{even, says(nil), pinned("n1")}, []string{"revoke a n1"}, "n1!"},
 		"it is pinned to who is away":     {changes{even, says(nil), pinned("n9")}, []string{"revoke a n1"}, "n1!"},
@@ -133,7 +134,7 @@ func TestAPlanOfItemsThatFail(t *testing.T) {
 			n.Here = nil
 			s.failures.notes["a"] = n
 		}}, []string{"revoke c n2"}, ""},
-		"one of them, registered anew":      {changes{quarantined(0), func(s *inputs) { s.member("n2", func(m *messages.Member) { m.CreateIndex = 41 }) }}, nil, ""},
+		"one of them, registered anew":      {changes{quarantined(0), func(s *inputs) { s.member("n2", func(m *facts.Member) { m.CreateIndex = 41 }) }}, nil, ""},
 		"taken out":                         {changes{quarantined(0), ordered(41)}, []string{"forget a"}, ""},
 		"an order from before":              {changes{quarantined(0), ordered(39)}, nil, ""},
 		"an order its leader did not know":  {changes{quarantined(38), ordered(39)}, []string{"forget a"}, ""},
@@ -187,7 +188,7 @@ func TestAPlanOfItemsThatFail(t *testing.T) {
 
 // reissued passes an order to restart on, after which the work has failed again.
 func (s *inputs) reissued(member, item string, index uint64) {
-	s.assigned.set(member, item, messages.Assignment{Session: "s-" + member, CreateIndex: 20,
+	s.assigned.set(member, item, facts.Assignment{Session: "s-" + member, CreateIndex: 20,
 		ModifyIndex: index + 1, Restart: index})
 	s.failures.reports[member][0].Again = index
 }

@@ -2,8 +2,8 @@ package leader
 
 import (
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/messages"
 )
 
 // passOn tells owners of orders to restart, and of changes of their items in the workload if they
@@ -47,12 +47,12 @@ func (in *inputs) restart(item, member string) uint64 {
 }
 
 // restarts tells whether an item is to be started once more where it is.
-func (in *inputs) restarts(item string, ref keyRef, m messages.Member) bool {
+func (in *inputs) restarts(item string, ref keyRef, m facts.Member) bool {
 	return due(in.restart(item, ref.member), ref.Assignment, m)
 }
 
 // restartedBy says who gave the order that o passes on; empty: that is not known.
-func restartedBy(c messages.Control, o *order) string {
+func restartedBy(c facts.Control, o *order) string {
 	if index, _ := c.RestartItems.Get(o.item); index == o.passed {
 		return given(c, protocol.RestartItemOrder(o.item))
 	}
@@ -64,6 +64,6 @@ func restartedBy(c messages.Control, o *order) string {
 
 // due tells whether an order to restart is about what was granted, and not passed on yet. What has
 // changed before an order that was passed on needs no word: the payload is read after that.
-func due(given uint64, a messages.Assignment, m messages.Member) bool {
+func due(given uint64, a facts.Assignment, m facts.Member) bool {
 	return given > max(a.CreateIndex, a.Restart, m.CreateIndex)
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // round reads what has changed, plans, writes and says what stands. It returns when time alone
@@ -96,14 +96,14 @@ func (a *Assigner) tell(in *inputs, p plan) {
 
 // observe tells the observer of one applied order, before it is taken in.
 func (a *Assigner) observe(o *order) {
-	a.Observer.Observe(messages.Assigned{Action: o.verb(), Reason: string(o.reason), Items: 1})
+	a.Observer.Observe(facts.Assigned{Action: o.verb(), Reason: string(o.reason), Items: 1})
 	if o.kind == orderReap {
 		away := a.absences.away[o.from]
 		missed := away.asked
 		if !away.since.IsZero() && away.since.Before(missed) { // an earlier leader has missed it
 			missed = away.since
 		}
-		a.Observer.Observe(messages.TakenOver{After: time.Since(missed)})
+		a.Observer.Observe(facts.TakenOver{After: time.Since(missed)})
 	}
 }
 

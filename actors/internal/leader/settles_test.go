@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
@@ -23,7 +24,7 @@ type drawn struct {
 func draw(t *testing.T, seed uint64) *drawn {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &drawn{inputs: inputsOf(t), index: 100, sick: map[string]bool{}}
-	s.members = messages.TableOf(map[string]messages.Member{})
+	s.members = messages.TableOf(map[string]facts.Member{})
 	var ids, all []string
 	drained := map[string]time.Time{}
 	for i := range 1 + r.IntN(5) {
@@ -75,7 +76,7 @@ func draw(t *testing.T, seed uint64) *drawn {
 		}
 	}
 	s.weighs(weights)
-	s.control = messages.Control{Drain: messages.TableOf(drained), Pins: messages.TableOf(pins),
+	s.control = facts.Control{Drain: messages.TableOf(drained), Pins: messages.TableOf(pins),
 		Preferred: messages.TableOf(prefers)}
 	s.budget = 1 + r.IntN(4)
 	return s
@@ -105,7 +106,7 @@ func (s *drawn) apply(t *testing.T, d plan) {
 					t.Errorf("%s is given to %s, and %s has it", o.item, o.to, member)
 				}
 			}
-			s.assigned.set(o.to, o.item, messages.Assignment{Session: o.session,
+			s.assigned.set(o.to, o.item, facts.Assignment{Session: o.session,
 				CreateIndex: s.index, ModifyIndex: s.index})
 			if o.note != nil {
 				s.failures.applied(&o, s.index)
@@ -122,7 +123,7 @@ func (s *drawn) apply(t *testing.T, d plan) {
 				t.Errorf("%s is taken over in the grace", o.item)
 			}
 			s.assigned.drop(o.from, o.item)
-			s.assigned.set(o.to, o.item, messages.Assignment{Session: o.session,
+			s.assigned.set(o.to, o.item, facts.Assignment{Session: o.session,
 				CreateIndex: s.index, ModifyIndex: s.index})
 		case orderErase:
 			s.assigned.drop(o.from, o.item)

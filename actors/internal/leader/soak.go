@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -20,9 +21,9 @@ type soak struct {
 
 // scene is what says where items are to be.
 type scene struct {
-	members  messages.Members
-	workload messages.Workload
-	control  messages.Control
+	members  facts.Members
+	workload facts.Workload
+	control  facts.Control
 }
 
 // begin begins both soaks.
@@ -87,7 +88,7 @@ func (x scene) same(y scene) bool {
 }
 
 // sameItems tells whether two workloads hold the same items, of the same weights.
-func sameItems(x, y messages.Table[messages.WorkItem]) bool {
+func sameItems(x, y messages.Table[facts.WorkItem]) bool {
 	if x.Len() != y.Len() {
 		return false
 	}
@@ -101,7 +102,7 @@ func sameItems(x, y messages.Table[messages.WorkItem]) bool {
 }
 
 // samePlaces tells whether two views of the orders say the same of where items are to be.
-func samePlaces(x, y messages.Control) bool {
+func samePlaces(x, y facts.Control) bool {
 	return x.Freeze == y.Freeze && x.Override == y.Override && messages.Same(x.Drain, y.Drain) &&
 		messages.Same(x.Pins, y.Pins) && messages.Same(x.Preferred, y.Preferred)
 }

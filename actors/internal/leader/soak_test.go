@@ -5,16 +5,17 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
 func TestWhatSaysOtherwiseWhereItemsAreToBeIsSoaked(t *testing.T) {
 	set := actor.Settings{LeaderSoak: 5 * time.Second, Merge: time.Second}
 	at := func(s int) time.Time { return draftedAt.Add(time.Duration(s) * time.Second) }
-	item := func(index uint64, w messages.WorkItem) func(*scene) {
+	item := func(index uint64, w facts.WorkItem) func(*scene) {
 		return func(x *scene) {
-			x.workload = messages.Workload{Index: index,
-				Items: messages.TableOf(map[string]messages.WorkItem{"b": w})}
+			x.workload = facts.Workload{Index: index,
+				Items: messages.TableOf(map[string]facts.WorkItem{"b": w})}
 		}
 	}
 	var s soak
@@ -26,12 +27,12 @@ func TestWhatSaysOtherwiseWhereItemsAreToBeIsSoaked(t *testing.T) {
 		soaked bool
 	}{
 		{"a member", func(x *scene) { x.members.Index = 2 }, true},
-		{"an item", item(2, messages.WorkItem{Weight: 1}), true},
-		{"a weight", item(3, messages.WorkItem{Weight: 2}), true},
-		{"an order", func(x *scene) { x.control = messages.Control{Index: 2, Freeze: true} }, true},
-		{"a payload", item(4, messages.WorkItem{Weight: 2, ModifyIndex: 4}), false},
+		{"an item", item(2, facts.WorkItem{Weight: 1}), true},
+		{"a weight", item(3, facts.WorkItem{Weight: 2}), true},
+		{"an order", func(x *scene) { x.control = facts.Control{Index: 2, Freeze: true} }, true},
+		{"a payload", item(4, facts.WorkItem{Weight: 2, ModifyIndex: 4}), false},
 		{"an order to restart", func(x *scene) {
-			x.control = messages.Control{Index: 3, Freeze: true,
+			x.control = facts.Control{Index: 3, Freeze: true,
 				RestartItems: messages.TableOf(map[string]uint64{"b": 3})}
 		}, false},
 		{"nothing", func(*scene) {}, false},
@@ -59,7 +60,7 @@ func TestFreeItemsArePlacedAlsoWhileThingsChange(t *testing.T) {
 	var s soak
 	for i := range 5 {
 		s.see(draftedAt.Add(time.Duration(i)*900*time.Millisecond),
-			scene{members: messages.Members{Index: uint64(i + 2)}})
+			scene{members: facts.Members{Index: uint64(i + 2)}})
 	}
 	now := draftedAt.Add(4 * time.Second)
 	if got := s.rest(now, set); got != (rest{place: true}) {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
@@ -26,10 +27,10 @@ type standing struct {
 
 // view is what the leader sees.
 type view struct {
-	members messages.Table[messages.Member]
+	members messages.Table[facts.Member]
 	absent  map[string]absence
 	holds   func(member string) int
-	control messages.Control
+	control facts.Control
 	brake   brake
 }
 
@@ -199,7 +200,7 @@ func (s *standing) ofAbsent(v view) (events []protocol.Event) {
 	return events
 }
 
-func (s *standing) ofOrders(c messages.Control) (events []protocol.Event) {
+func (s *standing) ofOrders(c facts.Control) (events []protocol.Event) {
 	for id := range c.Drain.IDs() {
 		if !s.drained[id] {
 			events = append(events, protocol.Event{What: protocol.EventDrained, From: id,
@@ -232,7 +233,7 @@ func (s *standing) ofOrders(c messages.Control) (events []protocol.Event) {
 }
 
 // given says who gave an order, or took it back; empty: that is not known.
-func given(c messages.Control, order string) string {
+func given(c facts.Control, order string) string {
 	by, _ := c.By.Get(order)
 	return by
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
@@ -13,9 +14,9 @@ func tableOf[T any](m map[string]T) messages.Table[T] { return messages.TableOf(
 
 // present is a view of members that are there, each with its session.
 func present(sessions map[string]string) view {
-	members := map[string]messages.Member{}
+	members := map[string]facts.Member{}
 	for id, session := range sessions {
-		members[id] = messages.Member{Session: session}
+		members[id] = facts.Member{Session: session}
 	}
 	return view{members: tableOf(members), holds: func(string) int { return 3 },
 		absent: map[string]absence{}}
@@ -65,19 +66,19 @@ func TestWhatStandsIsToldOnce(t *testing.T) {
 		"left n2 unannounced")
 	step("back once more", present(map[string]string{"n1": "a", "n2": "d"}), "joined n2")
 	leaving := present(map[string]string{"n1": "a"})
-	leaving.members = tableOf(map[string]messages.Member{"n1": {Session: "a"},
+	leaving.members = tableOf(map[string]facts.Member{"n1": {Session: "a"},
 		"n2": {Session: "d", Leaving: true}})
 	step("it says that it stops", leaving, "leaving n2")
 	step("and is gone", present(map[string]string{"n1": "a"}), "left n2")
 
 	v := present(map[string]string{"n1": "a"})
-	v.control = messages.Control{Index: 1, Freeze: true,
+	v.control = facts.Control{Index: 1, Freeze: true,
 		By:    tableOf(map[string]string{protocol.FreezeOrder: "ann"}),
 		Drain: tableOf(map[string]time.Time{"n1": {}}), Pins: tableOf(map[string]string{"x": "n1"}),
 		Preferred: tableOf(map[string]string{"y": "n2"})}
 	v.brake = brake{text: frozen}
 	step("orders", v, "drained n1", "pinned n1", "preferred n2", "frozen ")
-	v.control = messages.Control{Index: 2, Override: 2}
+	v.control = facts.Control{Index: 2, Override: 2}
 	v.brake = brake{cause: brakeForItems, text: "items are gone"}
 	step("other orders", v, "undrained n1", "unpinned ", "unpreferred ", "thawed ", "overridden ",
 		"brake-on  items are gone")
@@ -109,7 +110,7 @@ func TestALeaderTellsWhatHappenedWhileNobodyLed(t *testing.T) {
 		v := present(map[string]string{"n1": "a", "n3": "c", "n4": "d"})
 		v.absent["n2"] = absence{since: time.Unix(1, 0), ack: 1}
 		v.absent["n5"] = absence{since: time.Unix(1, 0), ack: 1}
-		v.control = messages.Control{Index: 9, Freeze: true, Override: 3,
+		v.control = facts.Control{Index: 9, Freeze: true, Override: 3,
 			Drain: tableOf(map[string]time.Time{"n4": {}})}
 		s.begin(v, c.complete)
 		if got := said(s.news("n9", v)); !slices.Equal(got, c.want) {

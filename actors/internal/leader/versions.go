@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
@@ -14,7 +15,7 @@ import (
 // registered. So an older member that is restarted as it was changes nothing while another one of
 // its version is here, and a rollout back to an earlier version counts as one. Empty: nobody says a
 // version.
-func newest(members messages.Table[messages.Member], takes func(i int) bool) string {
+func newest(members messages.Table[facts.Member], takes func(i int) bool) string {
 	first, taken := map[string]uint64{}, map[string]bool{}
 	for i := range members.Len() {
 		_, m := members.At(i)

@@ -5,11 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
 func TestTheNewestVersionIsTheOneThatCameLast(t *testing.T) {
-	type member = messages.Member
+	type member = facts.Member
 	for name, test := range map[string]struct {
 		members map[string]member
 		want    string
@@ -43,8 +44,8 @@ func TestTheNewestVersionIsTheOneThatCameLast(t *testing.T) {
 }
 
 func TestInARolloutItemsGoToTheNewestVersionAndSayWhy(t *testing.T) {
-	of := func(version string, registered uint64) func(*messages.Member) {
-		return func(m *messages.Member) { m.WorkVersion, m.CreateIndex = version, registered }
+	of := func(version string, registered uint64) func(*facts.Member) {
+		return func(m *facts.Member) { m.WorkVersion, m.CreateIndex = version, registered }
 	}
 	rolling := func(s *inputs) {
 		s.member("n1", of("1", 10))
@@ -60,7 +61,7 @@ func TestInARolloutItemsGoToTheNewestVersionAndSayWhy(t *testing.T) {
 			s.has("n1", "a")
 			s.has("n2", "b~", "c~")
 			s.has("n3", "d")
-			s.member("n2", func(m *messages.Member) { of("1", 11)(m); m.Leaving = true })
+			s.member("n2", func(m *facts.Member) { of("1", 11)(m); m.Leaving = true })
 			s.assigned.drop("n2", "b")
 		}, []string{"grant b n3"}, "new, prefers version 2"},
 		"an older member is lost": {func(s *inputs) {

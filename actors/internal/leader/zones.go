@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -12,7 +13,7 @@ import (
 type zoneMemory map[string]string
 
 // see takes the members in.
-func (z zoneMemory) see(members messages.Table[messages.Member], absent map[string]absence) {
+func (z zoneMemory) see(members messages.Table[facts.Member], absent map[string]absence) {
 	for id, m := range members.All() {
 		if !m.Unreadable {
 			z[id] = m.Zone

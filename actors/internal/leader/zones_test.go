@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
 func TestItemsStayInTheirZone(t *testing.T) {
-	in := func(zone string) func(*messages.Member) {
-		return func(m *messages.Member) { m.Zone = zone }
+	in := func(zone string) func(*facts.Member) {
+		return func(m *facts.Member) { m.Zone = zone }
 	}
 	zones := func(s *inputs) { // one member in a, and one in b
 		s.member("n1", in("a"))
@@ -49,10 +50,10 @@ func TestItemsStayInTheirZone(t *testing.T) {
 		}, []string{"reap c n3 n1: takeover", "reap d n4 n2: takeover"}},
 		"where one has a version, too": {func(s *inputs) {
 			lost(s)
-			s.member("n1", func(m *messages.Member) {
+			s.member("n1", func(m *facts.Member) {
 				m.Zone, m.WorkVersion, m.CreateIndex = "a", "2", 12
 			})
-			s.member("n2", func(m *messages.Member) { m.Zone, m.WorkVersion = "b", "1" })
+			s.member("n2", func(m *facts.Member) { m.Zone, m.WorkVersion = "b", "1" })
 		}, []string{"reap c n3 n1: takeover, prefers version 2",
 			"reap d n4 n1: takeover, prefers version 2"}},
 		"of a group": {func(s *inputs) {
@@ -76,17 +77,17 @@ func TestItemsStayInTheirZone(t *testing.T) {
 
 func TestTheZonesOfThoseThatAreGoneAreKept(t *testing.T) {
 	z := zoneMemory{}
-	see := func(absent map[string]absence, in map[string]messages.Member) {
+	see := func(absent map[string]absence, in map[string]facts.Member) {
 		z.see(messages.TableOf(in), absent)
 	}
-	see(nil, map[string]messages.Member{"n1": {Zone: "a"}, "n2": {Zone: "b"}})
-	see(nil, map[string]messages.Member{"n2": {Unreadable: true}})
+	see(nil, map[string]facts.Member{"n1": {Zone: "a"}, "n2": {Zone: "b"}})
+	see(nil, map[string]facts.Member{"n2": {Unreadable: true}})
 	if z["n1"] != "a" || z["n2"] != "b" {
 		t.Errorf("%v", z)
 	}
-	many := map[string]messages.Member{}
+	many := map[string]facts.Member{}
 	for i := range 5000 {
-		many[fmt.Sprint("m", i)] = messages.Member{}
+		many[fmt.Sprint("m", i)] = facts.Member{}
 	}
 	see(nil, many)
 	if see(map[string]absence{"m7": {}}, nil); len(z) != 1 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -21,7 +22,7 @@ type CheckKeeper struct {
 }
 
 // NewCheckKeeper wires the actor.
-func NewCheckKeeper(b *actor.Base, out *messages.State[messages.Check],
+func NewCheckKeeper(b *actor.Base, out *messages.State[facts.Check],
 	instance messages.Reader[store.Instance], told Told) *CheckKeeper {
 	a := &CheckKeeper{Base: b, instance: instance, told: told}
 	a.keeper = &store.CheckKeeper{Store: b.Store.Store, Instance: instance, TTL: b.TTL, Log: b.Log,

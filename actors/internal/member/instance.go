@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // The tags of an instance. `leader.<service>.service.consul` is its leader, by Consul's DNS.
@@ -64,12 +64,12 @@ func own(host string) string {
 	return host
 }
 
-// facts are what the tags and the check's output are made of.
-type facts struct {
-	leadership messages.Leadership
-	membership messages.Membership
-	holdings   messages.Holdings
-	session    messages.Session
+// instanceFacts are what the tags and the check's output are made of.
+type instanceFacts struct {
+	leadership facts.Leadership
+	membership facts.Membership
+	holdings   facts.Holdings
+	session    facts.Session
 	brake      string // of the leader's plan
 	drained    bool   // by an operator
 	duty       bool   // the host has a function for the leader
@@ -78,15 +78,15 @@ type facts struct {
 
 // leads tells whether the instance is the leader's. Where the host has a function for that, it is
 // once the function may run.
-func (f facts) leads() bool {
-	return f.leadership.Role == messages.Leading && (!f.duty || cleared(f.leadership))
+func (f instanceFacts) leads() bool {
+	return f.leadership.Role == facts.Leading && (!f.duty || cleared(f.leadership))
 }
 
 // draining tells whether the member is to be emptied.
-func (f facts) draining() bool { return f.drained || f.membership.Phase == messages.Leaving }
+func (f instanceFacts) draining() bool { return f.drained || f.membership.Phase == facts.Leaving }
 
 // shown are the tags of the instance.
-func (f facts) shown() (tags []string) {
+func (f instanceFacts) shown() (tags []string) {
 	if f.leads() {
 		tags = append(tags, TagLeader)
 	}
@@ -98,20 +98,20 @@ func (f facts) shown() (tags []string) {
 
 // output is what is shown beside the check. Consul's catalog has it as of a few minutes ago, so it
 // begins with the time.
-func (f facts) output(now time.Time) string {
+func (f instanceFacts) output(now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d items run; the lease has %v left", now.UTC().Format(time.RFC3339),
 		f.holdings.Running(), max(0, f.session.Lease.Left(now)).Round(time.Second))
 	switch {
 	case f.leads():
 		b.WriteString("; leads")
-	case f.leadership.Role == messages.Leading:
+	case f.leadership.Role == facts.Leading:
 		b.WriteString("; leads, and its duty waits for its predecessor's lease")
 	}
 	if f.draining() {
 		b.WriteString("; is being emptied")
 	}
-	if f.leadership.Role == messages.Leading && f.brake != "" {
+	if f.leadership.Role == facts.Leading && f.brake != "" {
 		b.WriteString("; the brake is on: " + f.brake)
 	}
 	return b.String()

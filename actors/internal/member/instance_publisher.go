@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -27,17 +28,17 @@ type InstancePublisher struct {
 
 // Told is what other actors say that an instance shows.
 type Told struct {
-	Session    messages.Reader[messages.Session]
-	Membership messages.Reader[messages.Membership]
-	Leadership messages.Reader[messages.Leadership]
-	Plan       messages.Reader[messages.Plan]
-	Holdings   messages.Reader[messages.Holdings]
+	Session    messages.Reader[facts.Session]
+	Membership messages.Reader[facts.Membership]
+	Leadership messages.Reader[facts.Leadership]
+	Plan       messages.Reader[facts.Distribution]
+	Holdings   messages.Reader[facts.Holdings]
 	Tags       messages.Reader[[]string] // the host's own
 }
 
 // facts are what they say now.
-func (t Told) facts(b *actor.Base) facts {
-	f := facts{leadership: t.Leadership.Get(), membership: t.Membership.Get(),
+func (t Told) facts(b *actor.Base) instanceFacts {
+	f := instanceFacts{leadership: t.Leadership.Get(), membership: t.Membership.Get(),
 		holdings: t.Holdings.Get(), session: t.Session.Get(),
 		duty: b.Lead != nil, tags: t.Tags.Get()}
 	if p := t.Plan.Get(); p.Term == f.leadership.Term {
@@ -101,7 +102,7 @@ func (a *InstancePublisher) step(ctx context.Context, now time.Time) (next time.
 	f := a.told.facts(a.Base)
 	f.drained = a.drained
 	want := f.shown()
-	if at := f.leadership.ClearAt; f.leadership.Role == messages.Leading && at.After(now) {
+	if at := f.leadership.ClearAt; f.leadership.Role == facts.Leading && at.After(now) {
 		next = actor.Earliest(next, at)
 	}
 	if slices.Equal(want, a.said) {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // What the leader-tracker knows of the leaders before it, by the term key. The assigner may begin
@@ -16,10 +16,10 @@ import (
 
 // take takes the leader key, anew when it is this session's already, and writes the term in the
 // same transaction. [store.ErrRefused]: another was quicker, or a lock-delay runs.
-func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.Leadership, error) {
+func (a *LeaderTracker) take(ctx context.Context, s facts.Session) (facts.Leadership, error) {
 	leader, term, err := a.Store.ReadTerm(ctx)
 	if err != nil {
-		return messages.Leadership{}, err
+		return facts.Leadership{}, err
 	}
 	lock := store.Lock(leader.Key, []byte(a.ID), leader.Flags+1, s.ID)
 	takes := []store.Op{store.CheckNotExists(leader.Key), lock}
@@ -27,7 +27,7 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 	case leader.Session == s.ID: // it has led already: before its lease ran out, mostly
 		takes = store.Rewrite(leader.Key, []byte(a.ID), leader.Flags+1, leader.ModifyIndex, s.ID)
 	case leader.Session != "":
-		return messages.Leadership{}, store.ErrRefused // the watch will tell whose it is
+		return facts.Leadership{}, store.ErrRefused // the watch will tell whose it is
 	case leader.CreateIndex != 0:
 		takes[0] = store.CheckIndex(leader.Key, leader.ModifyIndex)
 	}
@@ -42,7 +42,7 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 		}
 		return until
 	}
-	l := messages.Leadership{Role: messages.Leading, Session: s.ID, ClearAt: waits()}
+	l := facts.Leadership{Role: facts.Leading, Session: s.ID, ClearAt: waits()}
 	if lease > 0 {
 		// Known before it is sent: should the answer be lost, the next try finds this take in the
 		// term.
@@ -61,7 +61,7 @@ func (a *LeaderTracker) take(ctx context.Context, s messages.Session) (messages.
 		if !store.OutcomeUnknown(err) {
 			a.machine.taking = earlier
 		}
-		return messages.Leadership{}, err
+		return facts.Leadership{}, err
 	}
 	l.Leader, l.Term, l.Epoch, l.ClearAt = a.ID, result.Index, result.Index, waits()
 	if lease > 0 {

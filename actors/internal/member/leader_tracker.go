@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -17,33 +18,33 @@ import (
 // the leadership. The rules stand in leadership.go; this is their shell.
 type LeaderTracker struct {
 	*actor.Base
-	out  *messages.State[messages.Leadership]
+	out  *messages.State[facts.Leadership]
 	from TrackerInputs
-	bump *messages.Mailbox[messages.Bump, messages.Leadership]
+	bump *messages.Mailbox[facts.Bump, facts.Leadership]
 	// dutyEnds is the term whose duty is to end before the leadership is handed over.
 	dutyEnds *messages.State[uint64]
 	lease    *LeaseEnforcer
 
 	machine leadership
-	said    messages.Leadership // what the log was told last
-	clearAt time.Time           // until when this process waits, or waited, for leaders before it
+	said    facts.Leadership // what the log was told last
+	clearAt time.Time        // until when this process waits, or waited, for leaders before it
 }
 
 // TrackerInputs are the states that the leader-tracker reads.
 type TrackerInputs struct {
-	Session    messages.Reader[messages.Session]
-	Membership messages.Reader[messages.Membership]
+	Session    messages.Reader[facts.Session]
+	Membership messages.Reader[facts.Membership]
 	Key        messages.Reader[LeaderKey]
 	Terms      messages.Reader[TermsRun]
 	// Of the own term:
-	Control messages.Reader[messages.Control]
-	Members messages.Reader[messages.Members]
-	Unfit   messages.Reader[messages.Unfit]
+	Control messages.Reader[facts.Control]
+	Members messages.Reader[facts.Members]
+	Unfit   messages.Reader[facts.Unfit]
 }
 
 // NewLeaderTracker wires the actor.
-func NewLeaderTracker(b *actor.Base, out *messages.State[messages.Leadership], from TrackerInputs,
-	bump *messages.Mailbox[messages.Bump, messages.Leadership], dutyEnds *messages.State[uint64],
+func NewLeaderTracker(b *actor.Base, out *messages.State[facts.Leadership], from TrackerInputs,
+	bump *messages.Mailbox[facts.Bump, facts.Leadership], dutyEnds *messages.State[uint64],
 	lease *LeaseEnforcer) *LeaderTracker {
 	return &LeaderTracker{Base: b, out: out, from: from, bump: bump, dutyEnds: dutyEnds,
 		lease: lease}
@@ -150,14 +151,14 @@ func (a *LeaderTracker) step(ctx context.Context) (again time.Time, err error) {
 	return again, nil
 }
 
-func (a *LeaderTracker) inputs(s messages.Session) leaderInputs {
+func (a *LeaderTracker) inputs(s facts.Session) leaderInputs {
 	now, m, l := time.Now(), a.from.Membership.Get(), a.machine.is
 	in := leaderInputs{now: now, session: s.ID, lease: a.Holds(s), member: m.In(s.ID),
-		leaving: m.Phase == messages.Leaving, key: a.from.Key.Get(), terms: a.from.Terms.Get(),
+		leaving: m.Phase == facts.Leaving, key: a.from.Key.Get(), terms: a.from.Terms.Get(),
 		// The lease is looked at once a second, by both clocks, for a timer stands still while the
 		// host is suspended.
 		look: now.Add(min(s.Lease.Left(now)-a.LeaseMargin, time.Second))}
-	if l.Role != messages.Leading {
+	if l.Role != facts.Leading {
 		return in
 	}
 	control, members := a.from.Control.Get(), a.from.Members.Get()
@@ -171,7 +172,7 @@ func (a *LeaderTracker) inputs(s messages.Session) leaderInputs {
 }
 
 // anotherMayLead tells whether there is another member that is not drained.
-func (a *LeaderTracker) anotherMayLead(members messages.Members, control messages.Control) bool {
+func (a *LeaderTracker) anotherMayLead(members facts.Members, control facts.Control) bool {
 	for id, m := range members.Items.All() {
 		if id != a.ID && !m.Leaving && !m.Unreadable && !control.Drain.Has(id) {
 			return true
@@ -194,16 +195,16 @@ func (a *LeaderTracker) publish() {
 		return
 	}
 	a.said = l
-	if old.Role == messages.Leading && l.Role != messages.Leading &&
-		m.handing.Role != messages.Leading {
+	if old.Role == facts.Leading && l.Role != facts.Leading &&
+		m.handing.Role != facts.Leading {
 		a.Log.Warn("lost-leadership", "term", old.Term, "why", m.why)
 	}
 	switch {
-	case l.Role == messages.Leading && old.Term != l.Term:
+	case l.Role == facts.Leading && old.Term != l.Term:
 		a.Log.Info("became-leader", "term", l.Term)
-	case l.Role == messages.Leading && old.Epoch != l.Epoch:
+	case l.Role == facts.Leading && old.Epoch != l.Epoch:
 		a.Log.Info("new-epoch", "term", l.Term, "epoch", l.Epoch)
-	case l.Role == messages.Following && old.Leader != l.Leader:
+	case l.Role == facts.Following && old.Leader != l.Leader:
 		a.Log.Info("new-leader", "leader", l.Leader)
 	}
 	a.out.Set(l)
@@ -211,13 +212,13 @@ func (a *LeaderTracker) publish() {
 
 // whileHeld ends when the lease no longer covers the leadership: what a leader asks of Consul must
 // not keep it from saying by then that it leads no more.
-func (a *LeaderTracker) whileHeld(ctx context.Context, s messages.Session) (context.Context,
+func (a *LeaderTracker) whileHeld(ctx context.Context, s facts.Session) (context.Context,
 	context.CancelFunc) {
 	return a.lease.bind(ctx, s.ID)
 }
 
 // campaign tries to take the leadership.
-func (a *LeaderTracker) campaign(ctx context.Context, s messages.Session) (time.Time, error) {
+func (a *LeaderTracker) campaign(ctx context.Context, s facts.Session) (time.Time, error) {
 	l, err := a.take(ctx, s)
 	switch {
 	case errors.Is(err, store.ErrRefused), errors.Is(err, store.ErrSessionGone):
@@ -236,7 +237,7 @@ func (a *LeaderTracker) campaign(ctx context.Context, s messages.Session) (time.
 // raise takes a new epoch within the term. It is a write at the key's index: so a copy of it that
 // arrives late does nothing, and nobody else's key is taken. An epoch that is not larger than the
 // index before is none: what was sent in that one would still be accepted.
-func (a *LeaderTracker) raise(ctx context.Context, s messages.Session) error {
+func (a *LeaderTracker) raise(ctx context.Context, s facts.Session) error {
 	for range 5 {
 		e, found, _, err := a.Store.Get(ctx, a.Keys.Leader(), store.Consistent)
 		switch {
@@ -265,7 +266,7 @@ func (a *LeaderTracker) raise(ctx context.Context, s messages.Session) error {
 
 // verify asks whether the key is as this leader has locked it last: then it is the watch that is
 // slow. Else Consul has forgotten the epoch.
-func (a *LeaderTracker) verify(ctx context.Context, s messages.Session) error {
+func (a *LeaderTracker) verify(ctx context.Context, s facts.Session) error {
 	m := &a.machine
 	e, _, _, err := a.Store.Get(ctx, a.Keys.Leader(), store.Consistent)
 	if err != nil || e.Session == m.is.Session && e.ModifyIndex == m.is.Epoch {
@@ -280,10 +281,10 @@ func (a *LeaderTracker) verify(ctx context.Context, s messages.Session) error {
 
 // newEpoch answers the assigner, for which the outcome of a write is unknown: with the new epoch
 // every earlier write that is still on its way will be refused.
-func (a *LeaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages.Leadership,
+func (a *LeaderTracker) newEpoch(ctx context.Context, b facts.Bump) (facts.Leadership,
 	error) {
 	s, m := a.from.Session.Get(), &a.machine
-	if m.is.Role != messages.Leading || !a.Holds(s) || m.is.Session != s.ID {
+	if m.is.Role != facts.Leading || !a.Holds(s) || m.is.Session != s.ID {
 		return m.is, actor.ErrNotLeading
 	}
 	if m.is.Epoch > b.Epoch {
@@ -293,7 +294,7 @@ func (a *LeaderTracker) newEpoch(ctx context.Context, b messages.Bump) (messages
 	defer free()
 	err := a.raise(held, s)
 	a.publish()
-	if err == nil && m.is.Role != messages.Leading {
+	if err == nil && m.is.Role != facts.Leading {
 		err = actor.ErrNotLeading
 	}
 	return m.is, err
@@ -323,10 +324,10 @@ func (a *LeaderTracker) handOver(ctx context.Context) error {
 // for a lease, or until this process is known to be dead.
 func (a *LeaderTracker) resign(ctx context.Context) {
 	l := a.machine.held(a.from.Session.Get().ID)
-	if ctx.Err() == nil || l.Role != messages.Leading {
+	if ctx.Err() == nil || l.Role != facts.Leading {
 		return
 	}
-	a.out.Set(messages.Leadership{Role: messages.Uncertain})
+	a.out.Set(facts.Leadership{Role: facts.Uncertain})
 	err := a.LastCall(ctx, func(ctx context.Context) error {
 		return a.Store.Resign(ctx, l.Session, waitLeft(l), a.from.Terms.Get().Duties == 0)
 	})

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // leaderOp is what the leader-tracker asks of Consul for its machine, one at a time.
@@ -40,8 +40,8 @@ type leaderInputs struct {
 // results of operations go in; the next operation and what to publish come out. It has no
 // goroutine, no clock and no I/O.
 type leadership struct {
-	is  messages.Leadership // to publish
-	why string              // of its last change
+	is  facts.Leadership // to publish
+	why string           // of its last change
 	// dutyEnds is the term whose duty is to end, because the leadership is handed over; 0: none.
 	dutyEnds uint64
 
@@ -51,11 +51,11 @@ type leadership struct {
 	refused  time.Time // since when every take is refused; zero: the last one was not
 	// taking is the leadership that was taken last, if it is not known whether that was carried out.
 	// Its role is Leading then.
-	taking messages.Leadership
+	taking facts.Leadership
 
-	handing   messages.Leadership // is being handed over; its role is Leading then
-	handedAt  time.Time           // when a hand-over began last
-	rest      time.Duration       // how long the leadership is then left to others
+	handing   facts.Leadership // is being handed over; its role is Leading then
+	handedAt  time.Time        // when a hand-over began last
+	rest      time.Duration    // how long the leadership is then left to others
 	restUntil time.Time
 }
 
@@ -77,33 +77,33 @@ const (
 
 // step decides. It returns what to do next, and when to look again at the latest.
 func (m *leadership) step(in leaderInputs) (leaderOp, time.Time) {
-	if m.handing.Role == messages.Leading {
+	if m.handing.Role == facts.Leading {
 		return m.endHandOver(in)
 	}
-	leads := m.is.Role == messages.Leading
+	leads := m.is.Role == facts.Leading
 	if !in.lease || leads && m.is.Session != in.session {
 		// Without a lease it is not even known that nobody else leads by now.
-		m.become(messages.Leadership{Role: messages.Uncertain}, "the lease is over")
+		m.become(facts.Leadership{Role: facts.Uncertain}, "the lease is over")
 		return opNone, time.Time{}
 	}
 	if leads {
 		if op, wake, held := m.lead(in); held {
 			return op, wake
 		}
-		m.become(messages.Leadership{Role: messages.Vacant}, "the leader key was deleted or taken")
+		m.become(facts.Leadership{Role: facts.Vacant}, "the leader key was deleted or taken")
 	}
 	switch k := in.key; {
 	case !k.Known:
 	case k.Found && k.Entry.Session != "" && k.Entry.Session != in.session:
 		m.refused = time.Time{}
-		m.become(messages.Leadership{Role: messages.Following, Leader: k.Leader,
+		m.become(facts.Leadership{Role: facts.Following, Leader: k.Leader,
 			Session: k.Entry.Session}, "")
 	case !in.member, in.leaving && k.Entry.Session != in.session:
 		// A member whose id may be another's does not campaign, nor one that is about to resign.
 		// While this session has the key nobody else can.
-		m.become(messages.Leadership{Role: messages.Vacant}, "")
+		m.become(facts.Leadership{Role: facts.Vacant}, "")
 	case in.now.Before(m.restUntil):
-		m.become(messages.Leadership{Role: messages.Vacant}, "")
+		m.become(facts.Leadership{Role: facts.Vacant}, "")
 		return opNone, m.restUntil
 	default:
 		return opTake, time.Time{}
@@ -160,7 +160,7 @@ func (m *leadership) makeWay(in leaderInputs) (begins bool) {
 		m.dutyEnds, m.why = m.is.Term, why
 	case in.terms.DutyOver:
 		m.handing, m.handedAt, m.rest = m.is, in.now, rest
-		m.become(messages.Leadership{Role: messages.Vacant}, why)
+		m.become(facts.Leadership{Role: facts.Vacant}, why)
 		return true
 	}
 	return false
@@ -172,7 +172,7 @@ func (m *leadership) endHandOver(in leaderInputs) (leaderOp, time.Time) {
 	l := m.handing
 	switch {
 	case in.session != l.Session || !in.lease:
-		m.handing = messages.Leadership{}
+		m.handing = facts.Leadership{}
 		return opNone, in.now
 	case in.terms.Term == l.Term || in.terms.Busy:
 		return opNone, in.now.Add(time.Second) // the lease may end before
@@ -182,21 +182,21 @@ func (m *leadership) endHandOver(in leaderInputs) (leaderOp, time.Time) {
 
 // handedOver takes in what came of giving the key up. Where it is denied, this member leads on.
 func (m *leadership) handedOver(now time.Time, denied bool) {
-	if m.handing = (messages.Leadership{}); !denied {
+	if m.handing = (facts.Leadership{}); !denied {
 		m.restUntil = now.Add(m.rest)
 	}
 }
 
 // took takes in that the leadership was taken.
-func (m *leadership) took(l messages.Leadership) {
-	m.refused, m.taking = time.Time{}, messages.Leadership{}
+func (m *leadership) took(l facts.Leadership) {
+	m.refused, m.taking = time.Time{}, facts.Leadership{}
 	m.become(l, "")
 }
 
 // refuse takes in that another was quicker, or that a lock-delay runs. Consul wakes no watch at its
 // end, so the candidate asks again by the clock.
 func (m *leadership) refuse(now time.Time, lockDelay time.Duration) (again time.Time) {
-	m.become(messages.Leadership{Role: messages.Vacant}, "")
+	m.become(facts.Leadership{Role: facts.Vacant}, "")
 	if m.refused.IsZero() {
 		m.refused = now
 	}
@@ -206,7 +206,7 @@ func (m *leadership) refuse(now time.Time, lockDelay time.Duration) (again time.
 // raised takes in the new epoch; 0: the key was lost.
 func (m *leadership) raised(epoch uint64) {
 	if epoch == 0 {
-		m.become(messages.Leadership{Role: messages.Vacant}, "the leader key was lost")
+		m.become(facts.Leadership{Role: facts.Vacant}, "the leader key was lost")
 		return
 	}
 	l := m.is
@@ -215,32 +215,32 @@ func (m *leadership) raised(epoch uint64) {
 }
 
 // held is what the session may hold of the leadership when the member stops.
-func (m *leadership) held(session string) messages.Leadership {
+func (m *leadership) held(session string) facts.Leadership {
 	switch {
-	case m.handing.Role == messages.Leading:
+	case m.handing.Role == facts.Leading:
 		return m.handing
-	case m.is.Role != messages.Leading && m.taking.Session == session:
+	case m.is.Role != facts.Leading && m.taking.Session == session:
 		return m.taking
 	}
 	return m.is
 }
 
-func (m *leadership) become(l messages.Leadership, why string) {
+func (m *leadership) become(l facts.Leadership, why string) {
 	if l != m.is {
 		m.is, m.why = l, why
 	}
-	if l.Role != messages.Leading {
+	if l.Role != facts.Leading {
 		m.dutyEnds = 0
 	}
 }
 
 // cleared tells whether the host's duty may begin.
-func cleared(l messages.Leadership) bool {
+func cleared(l facts.Leadership) bool {
 	return l.ClearAt.IsZero() || !time.Now().Before(l.ClearAt)
 }
 
 // waitLeft is for how long yet a leader before this one may count on its lease.
-func waitLeft(l messages.Leadership) time.Duration {
+func waitLeft(l facts.Leadership) time.Duration {
 	if l.ClearAt.IsZero() {
 		return 0
 	}

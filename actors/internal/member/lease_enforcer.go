@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -17,7 +18,7 @@ var errLeaseOver = errors.New("the lease is over")
 // lease ends. It does so even if the actors that stop them in order hang. It calls nobody, waits
 // for nothing and logs nothing.
 type LeaseEnforcer struct {
-	session messages.Reader[messages.Session]
+	session messages.Reader[facts.Session]
 	margin  time.Duration
 	more    *messages.State[struct{}] // something was bound while nothing was
 
@@ -31,7 +32,7 @@ type leaseBinding struct {
 	cancel  context.CancelCauseFunc
 }
 
-func NewLeaseEnforcer(session messages.Reader[messages.Session],
+func NewLeaseEnforcer(session messages.Reader[facts.Session],
 	margin time.Duration) *LeaseEnforcer {
 	return &LeaseEnforcer{session: session, margin: margin, more: messages.NewState(struct{}{}),
 		bound: map[*leaseBinding]struct{}{}}
@@ -63,7 +64,7 @@ func (e *LeaseEnforcer) bind(ctx context.Context, session string) (context.Conte
 
 // await waits until the lease of that session holds.
 func (e *LeaseEnforcer) await(ctx context.Context, session string) error {
-	_, err := e.session.Wait(ctx, func(s messages.Session) bool {
+	_, err := e.session.Wait(ctx, func(s facts.Session) bool {
 		return s.ID == session && s.Holds(time.Now(), e.margin)
 	})
 	return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -16,10 +17,10 @@ import (
 // (own_ack.go). What is done about a predecessor stands in predecessor.go.
 type MembershipKeeper struct {
 	*actor.Base
-	out      *messages.State[messages.Membership]
-	session  messages.Reader[messages.Session]
+	out      *messages.State[facts.Membership]
+	session  messages.Reader[facts.Session]
 	record   messages.Reader[OwnRecord]
-	holdings messages.Reader[messages.Holdings]
+	holdings messages.Reader[facts.Holdings]
 	capacity messages.Reader[uint64] // the most weight; 0: no limit
 	leave    *messages.Mailbox[LeaveOrder, struct{}]
 	acks     *messages.Mailbox[AckWrite, struct{}]
@@ -28,14 +29,14 @@ type MembershipKeeper struct {
 	ack  ownAck
 	view uint64 // of the record when the last registration began
 	// sent is the registration that was sent, while it is not known whether it was carried out
-	sent    messages.Membership
+	sent    facts.Membership
 	waiting predecessorWait
 }
 
 // NewMembershipKeeper wires the actor.
-func NewMembershipKeeper(b *actor.Base, out *messages.State[messages.Membership],
-	session messages.Reader[messages.Session], record messages.Reader[OwnRecord],
-	holdings messages.Reader[messages.Holdings], capacity messages.Reader[uint64],
+func NewMembershipKeeper(b *actor.Base, out *messages.State[facts.Membership],
+	session messages.Reader[facts.Session], record messages.Reader[OwnRecord],
+	holdings messages.Reader[facts.Holdings], capacity messages.Reader[uint64],
 	leave *messages.Mailbox[LeaveOrder, struct{}],
 	acks *messages.Mailbox[AckWrite, struct{}]) *MembershipKeeper {
 	return &MembershipKeeper{Base: b, out: out, session: session, record: record,
@@ -113,7 +114,7 @@ func (a *MembershipKeeper) step(ctx context.Context) (again time.Time, err error
 	if m.In(s.ID) {
 		rec := a.record.Get()
 		facts := recordFacts{session: s.ID, was: m, record: rec, sent: a.view,
-			value: a.value(m.Phase == messages.Leaving)}
+			value: a.value(m.Phase == facts.Leaving)}
 		switch facts.next() {
 		case recordBehind: // or Consul was restored from before it
 			if m, err = a.compare(ctx, s, m); err != nil {
@@ -143,8 +144,8 @@ func (a *MembershipKeeper) step(ctx context.Context) (again time.Time, err error
 // compare looks whether the record is still the one of the registration. A Consul that was restored
 // from a snapshot may hold an earlier one of this very session: its index is then what views are
 // measured by, for none that comes will be as new as the one that is forgotten.
-func (a *MembershipKeeper) compare(ctx context.Context, s messages.Session, m messages.Membership) (
-	messages.Membership, error) {
+func (a *MembershipKeeper) compare(ctx context.Context, s facts.Session, m facts.Membership) (
+	facts.Membership, error) {
 	e, found, _, err := a.Store.Get(ctx, a.Keys.Member(a.ID), store.Consistent)
 	if err != nil || !found || e.Session != s.ID || e.CreateIndex == m.Index {
 		return m, err
@@ -156,10 +157,10 @@ func (a *MembershipKeeper) compare(ctx context.Context, s messages.Session, m me
 	return m, nil
 }
 
-func (a *MembershipKeeper) absent() messages.Membership {
+func (a *MembershipKeeper) absent() facts.Membership {
 	m := a.out.Get()
-	if m.Phase != messages.Absent || m.Session != "" {
-		m = messages.Membership{ClearAt: m.ClearAt, Inherited: m.Inherited}
+	if m.Phase != facts.Absent || m.Session != "" {
+		m = facts.Membership{ClearAt: m.ClearAt, Inherited: m.Inherited}
 		a.out.Set(m)
 	}
 	return m
@@ -179,7 +180,7 @@ func (a *MembershipKeeper) value(leaving bool) []byte {
 }
 
 // register takes the record, unless somebody is in the way.
-func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (time.Time, error) {
+func (a *MembershipKeeper) register(ctx context.Context, s facts.Session) (time.Time, error) {
 	key := a.Keys.Member(a.ID)
 	a.view = a.record.Get().View
 	rec, taken, _, err := a.Store.Get(ctx, key, store.Consistent)
@@ -199,7 +200,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	m := messages.Membership{Phase: messages.Registered, Session: s.ID, ClearAt: before.until(),
+	m := facts.Membership{Phase: facts.Registered, Session: s.ID, ClearAt: before.until(),
 		Inherited: max(before.lease(), a.out.Get().Inherited)}
 	if taken && rec.Session == s.ID {
 		// An attempt whose reply was lost, or whose incarnation crashed, had succeeded.
@@ -232,7 +233,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s messages.Session) (ti
 
 // take sends the registration. m is what it makes of this member, lease what a predecessor may
 // count on.
-func (a *MembershipKeeper) take(ctx context.Context, r registration, m messages.Membership,
+func (a *MembershipKeeper) take(ctx context.Context, r registration, m facts.Membership,
 	lease time.Duration) (time.Time, error) {
 	earlier := a.sent
 	a.sent = m
@@ -270,8 +271,8 @@ func (a *MembershipKeeper) take(ctx context.Context, r registration, m messages.
 	return time.Now(), nil
 }
 
-func (a *MembershipKeeper) registered(m messages.Membership, index, written uint64) {
-	a.waiting, a.sent = predecessorWait{}, messages.Membership{}
+func (a *MembershipKeeper) registered(m facts.Membership, index, written uint64) {
+	a.waiting, a.sent = predecessorWait{}, facts.Membership{}
 	m.Index, m.Written = index, written
 	attrs := []any{"session", m.Session, "index", index}
 	if m.ClearAt.IsZero() {
@@ -290,7 +291,7 @@ const lockPoll = 250 * time.Millisecond
 // settle writes down, once it is so, that no earlier lease of this id can be valid any more, and
 // which lock this process has: a successor need not wait for the former again, nor for the lease of
 // this process when it is dead.
-func (a *MembershipKeeper) settle(ctx context.Context, s messages.Session, m messages.Membership) (
+func (a *MembershipKeeper) settle(ctx context.Context, s facts.Session, m facts.Membership) (
 	next time.Time, err error) {
 	lockless := a.ack.lockless
 	if lockless {
@@ -322,12 +323,12 @@ func (a *MembershipKeeper) settle(ctx context.Context, s messages.Session, m mes
 // write puts the record's value in place, keeping the lock and so its CreateIndex, where the record
 // has this index: so no copy of the request puts an older value over a newer one. If the index is
 // not the record's any more, it is read, and the value written over what is there.
-func (a *MembershipKeeper) write(ctx context.Context, session string, m messages.Membership,
+func (a *MembershipKeeper) write(ctx context.Context, session string, m facts.Membership,
 	index uint64) error {
 	key := a.Keys.Member(a.ID)
 	for again := true; ; again = false {
 		result, err := a.Store.Txn(ctx,
-			store.Rewrite(key, a.value(m.Phase == messages.Leaving), 0, index, session)...)
+			store.Rewrite(key, a.value(m.Phase == facts.Leaving), 0, index, session)...)
 		if err == nil {
 			m.Written = result.Index
 			a.out.Set(m)
@@ -355,7 +356,7 @@ func (a *MembershipKeeper) markLeaving(ctx context.Context, _ LeaveOrder) (struc
 	if !m.In(a.session.Get().ID) {
 		return struct{}{}, nil
 	}
-	m.Phase = messages.Leaving
+	m.Phase = facts.Leaving
 	a.out.Set(m)
 	return struct{}{}, a.write(ctx, m.Session, m, m.Written)
 }
@@ -405,7 +406,7 @@ func (a *MembershipKeeper) goodbye(ctx context.Context) {
 		a.Log.Warn("goodbye-failed", "err", err, "then",
 			"its items move when its session is over and the grace has passed")
 	}
-	a.out.Set(messages.Membership{})
+	a.out.Set(facts.Membership{})
 }
 
 // LockPoll is how soon a lock is tried again that was refused, and has been since refused ago: it

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/testkit/transport"
@@ -16,7 +17,7 @@ import (
 
 // cutOff is a keeper none of whose requests arrives. It has registered under a session that is over
 // and has another one.
-func cutOff(t *testing.T) (a *MembershipKeeper, out *messages.State[messages.Membership]) {
+func cutOff(t *testing.T) (a *MembershipKeeper, out *messages.State[facts.Membership]) {
 	t.Helper()
 	client, err := store.NewClient(&api.Config{Address: "consul.test",
 		HttpClient: &http.Client{Transport: transport.Fail(transport.ErrReset)}})
@@ -28,10 +29,10 @@ func cutOff(t *testing.T) (a *MembershipKeeper, out *messages.State[messages.Mem
 	if err != nil {
 		t.Fatal(err)
 	}
-	out = messages.NewState(messages.Membership{Phase: messages.Registered, Session: "earlier"})
+	out = messages.NewState(facts.Membership{Phase: facts.Registered, Session: "earlier"})
 	b := actor.NewBase(actor.Settings{Service: "demo", ID: "n1", TTL: store.DefaultTTL}, s, log)
-	return NewMembershipKeeper(b, out, messages.NewState(messages.Session{ID: "own"}).Reader(),
-		messages.NewState(OwnRecord{}).Reader(), messages.NewState(messages.Holdings{}).Reader(),
+	return NewMembershipKeeper(b, out, messages.NewState(facts.Session{ID: "own"}).Reader(),
+		messages.NewState(OwnRecord{}).Reader(), messages.NewState(facts.Holdings{}).Reader(),
 		messages.NewState(uint64(0)).Reader(), messages.NewMailbox[LeaveOrder, struct{}](),
 		messages.NewMailbox[AckWrite, struct{}]()), out
 }

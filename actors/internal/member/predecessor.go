@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -54,7 +54,7 @@ var ErrIDTaken = errors.New("member id is taken")
 // inTheWay finds the session that holds this member's id: the one that its record is locked by.
 // Where somebody has deleted the record it is the last registrant's, if that session still exists:
 // it may be renewed for ever and its member be at work.
-func (a *MembershipKeeper) inTheWay(ctx context.Context, s messages.Session, rec store.Entry,
+func (a *MembershipKeeper) inTheWay(ctx context.Context, s facts.Session, rec store.Entry,
 	old lastAck) (h holder, ok bool, err error) {
 	switch {
 	case rec.Session == s.ID:
@@ -144,8 +144,8 @@ func (a *MembershipKeeper) wait(session string) {
 	if a.waiting.session != session {
 		a.waiting = predecessorWait{session: session, since: time.Now()}
 	}
-	if m := a.out.Get(); m.Phase != messages.Waiting {
-		a.out.Set(messages.Membership{Phase: messages.Waiting, ClearAt: m.ClearAt,
+	if m := a.out.Get(); m.Phase != facts.Waiting {
+		a.out.Set(facts.Membership{Phase: facts.Waiting, ClearAt: m.ClearAt,
 			Inherited: m.Inherited})
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 // The decisions of a registration. They use no clock and no I/O: what is read, sent and waited for
@@ -26,7 +26,7 @@ const (
 // recordFacts is what is known of the record at one moment.
 type recordFacts struct {
 	session string
-	was     messages.Membership
+	was     facts.Membership
 	record  OwnRecord
 	sent    uint64 // the view when the last registration began
 	value   []byte // that the record should have

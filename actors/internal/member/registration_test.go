@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
-	"github.com/coordd/coordd/messages"
 )
 
 func TestARegisteredRecordIsJudgedByAViewThatIsNewer(t *testing.T) {
-	was := messages.Membership{Phase: messages.Registered, Session: "s", Index: 10, Written: 12}
+	was := facts.Membership{Phase: facts.Registered, Session: "s", Index: 10, Written: 12}
 	record := func(session, value string, modified, index uint64) OwnRecord {
 		return OwnRecord{Known: true, Found: true, View: 2, Index: index,
 			Entry: store.Entry{Session: session, Value: []byte(value), ModifyIndex: modified}}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -17,23 +18,23 @@ import (
 // end: a Consul that is slow, silent or without a leader ends no session.
 type SessionRenewer struct {
 	*actor.Base
-	out *messages.State[messages.Session]
+	out *messages.State[facts.Session]
 	// record tells that the member's own record has changed: when it is gone the
 	// session may be, and a renewal at once tells sooner than the next one due.
 	record messages.Reader[OwnRecord]
-	check  messages.Reader[messages.Check] // that new sessions are bound to
+	check  messages.Reader[facts.Check] // that new sessions are bound to
 	// holdings tells at the end whether work is still running: then the session is
 	// left to expire, for its lock is what keeps that work's items from others.
-	holdings messages.Reader[messages.Holdings]
+	holdings messages.Reader[facts.Holdings]
 
 	binding store.Binding // to check
 	fit     fitness
 }
 
 // NewSessionRenewer wires the actor.
-func NewSessionRenewer(b *actor.Base, out *messages.State[messages.Session],
-	check messages.Reader[messages.Check], record messages.Reader[OwnRecord],
-	holdings messages.Reader[messages.Holdings]) *SessionRenewer {
+func NewSessionRenewer(b *actor.Base, out *messages.State[facts.Session],
+	check messages.Reader[facts.Check], record messages.Reader[OwnRecord],
+	holdings messages.Reader[facts.Holdings]) *SessionRenewer {
 	return &SessionRenewer{Base: b, out: out, check: check, record: record, holdings: holdings,
 		binding: store.Binding{Store: b.Store.Store, CheckTTL: b.CheckTTL, TTL: b.TTL, Check: check, Log: b.Log}}
 }
@@ -130,7 +131,7 @@ func (a *SessionRenewer) hung(was bool) (is bool, again time.Time) {
 
 // ask opens or renews the session and publishes it.
 func (a *SessionRenewer) ask(ctx context.Context, renewal *store.Renewal,
-	s messages.Session) error {
+	s facts.Session) error {
 	id, lease, err := renewal.Ask(ctx, s.ID)
 	if err != nil {
 		return err
@@ -155,10 +156,10 @@ func (a *SessionRenewer) ask(ctx context.Context, renewal *store.Renewal,
 }
 
 // ended takes in that Consul has ended the session.
-func (a *SessionRenewer) ended(s messages.Session) {
+func (a *SessionRenewer) ended(s facts.Session) {
 	a.Log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it",
 		"lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
-	a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
+	a.out.Set(facts.Session{Count: s.Count, Reconnects: s.Reconnects})
 }
 
 // close destroys the session: the last step of a clean stop, when nothing is
@@ -181,5 +182,5 @@ func (a *SessionRenewer) close(ctx context.Context) {
 		a.Log.Warn("session-not-destroyed", "session", s.ID, "err", err, "then",
 			"it expires by itself within twice its ttl")
 	}
-	a.out.Set(messages.Session{Count: s.Count, Reconnects: s.Reconnects})
+	a.out.Set(facts.Session{Count: s.Count, Reconnects: s.Reconnects})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
@@ -17,10 +18,10 @@ import (
 // of it away.
 type StatePublisher struct {
 	*actor.Base
-	session     messages.Reader[messages.Session]
-	membership  messages.Reader[messages.Membership]
-	assignments messages.Reader[messages.Assignments]
-	holdings    messages.Reader[messages.Holdings]
+	session     messages.Reader[facts.Session]
+	membership  messages.Reader[facts.Membership]
+	assignments messages.Reader[facts.Assignments]
+	holdings    messages.Reader[facts.Holdings]
 	records     *WorkRecords
 	acks        *messages.Mailbox[AckWrite, struct{}]
 
@@ -36,10 +37,10 @@ type StatePublisher struct {
 }
 
 // NewStatePublisher wires the actor.
-func NewStatePublisher(b *actor.Base, session messages.Reader[messages.Session],
-	membership messages.Reader[messages.Membership],
-	assignments messages.Reader[messages.Assignments],
-	holdings messages.Reader[messages.Holdings], records *WorkRecords,
+func NewStatePublisher(b *actor.Base, session messages.Reader[facts.Session],
+	membership messages.Reader[facts.Membership],
+	assignments messages.Reader[facts.Assignments],
+	holdings messages.Reader[facts.Holdings], records *WorkRecords,
 	acks *messages.Mailbox[AckWrite, struct{}]) *StatePublisher {
 	return &StatePublisher{Base: b, session: session, membership: membership,
 		assignments: assignments, holdings: holdings, records: records, acks: acks,

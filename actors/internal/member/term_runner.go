@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -29,7 +30,7 @@ type TermsRun struct {
 // function, never the assigner. The children of a term survive a restart of this actor.
 type TermRunner struct {
 	*actor.Base
-	leadership messages.Reader[messages.Leadership]
+	leadership messages.Reader[facts.Leadership]
 	term       func(term uint64) supervisor.Tree
 	lease      *LeaseEnforcer
 	// dutyEnds is the term whose lead function is to end before the term does.
@@ -41,7 +42,7 @@ type TermRunner struct {
 }
 
 // NewTermRunner wires the actor; term makes the tree of term-<n>, of actors of package leader.
-func NewTermRunner(b *actor.Base, leadership messages.Reader[messages.Leadership],
+func NewTermRunner(b *actor.Base, leadership messages.Reader[facts.Leadership],
 	term func(term uint64) supervisor.Tree, lease *LeaseEnforcer,
 	dutyEnds messages.Reader[uint64], out *messages.State[TermsRun]) *TermRunner {
 	return &TermRunner{Base: b, leadership: leadership, term: term, lease: lease,
@@ -84,18 +85,18 @@ func (a *TermRunner) Run(ctx context.Context) error {
 
 // step brings the children into line with the leadership. ends: the duty is to end. It returns when
 // the duty may begin.
-func (a *TermRunner) step(group *supervisor.Group, l messages.Leadership, ends bool) (
+func (a *TermRunner) step(group *supervisor.Group, l facts.Leadership, ends bool) (
 	begin time.Time, err error) {
 	a.planner.stopUnless(l.Term)
 	a.lead.stopUnless(l.Term)
 	defer func() {
 		run := TermsRun{Busy: a.planner.handle != nil || a.lead.handle != nil, Duties: a.running()}
-		if l.Role == messages.Leading {
+		if l.Role == facts.Leading {
 			run.Term, run.DutyOver = l.Term, ends && a.lead.handle == nil
 		}
 		a.out.Set(run)
 	}()
-	if l.Role != messages.Leading {
+	if l.Role != facts.Leading {
 		return time.Time{}, nil
 	}
 	if a.planner.handle == nil {

@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
-	"github.com/coordd/coordd/messages"
 )
 
 // summaryInput is what a member knows of its items' work at one moment.
 type summaryInput struct {
 	now      time.Time
-	member   messages.Membership
-	view     messages.Assignments
-	holdings messages.Holdings
+	member   facts.Membership
+	view     facts.Assignments
+	holdings facts.Holdings
 	record   func(item string) workRecord
 	since    map[string]time.Time // when the items that have not begun were seen first
 }
@@ -37,7 +37,7 @@ func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 		h, held := in.holdings.Items.Get(id)
 		r := protocol.WorkReport{ID: id, State: protocol.WorkRunning}
 		switch {
-		case held && h.Phase == messages.Running:
+		case held && h.Phase == facts.Running:
 			at := in.describe(&r, h)
 			next = actor.Earliest(next, at)
 		case held || key.Releasing:
@@ -68,15 +68,15 @@ func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 }
 
 // Summary says what the work of the assigned items does now.
-func (w *WorkRecords) Summary(now time.Time, m messages.Membership, view messages.Assignments,
-	holdings messages.Holdings) protocol.WorkSummary {
+func (w *WorkRecords) Summary(now time.Time, m facts.Membership, view facts.Assignments,
+	holdings facts.Holdings) protocol.WorkSummary {
 	s, _ := summarise(summaryInput{now: now, member: m, view: view, holdings: holdings,
 		record: w.get, since: map[string]time.Time{}})
 	return s
 }
 
 // describe fills in what the record of work that is held says.
-func (in summaryInput) describe(r *protocol.WorkReport, h messages.Holding) (next time.Time) {
+func (in summaryInput) describe(r *protocol.WorkReport, h facts.Holding) (next time.Time) {
 	record := in.record(r.ID)
 	r.Since, r.Token = h.Since.UTC(), h.Token
 	if record.restarts == 0 {

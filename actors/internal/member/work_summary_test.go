@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 )
@@ -13,26 +14,26 @@ import (
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // one is a member that was registered at index 100, with the item w under a key of index created.
-func one(created uint64, releasing bool, held *messages.Holding, record workRecord) summaryInput {
-	holdings := map[string]messages.Holding{}
+func one(created uint64, releasing bool, held *facts.Holding, record workRecord) summaryInput {
+	holdings := map[string]facts.Holding{}
 	if held != nil {
 		holdings["w"] = *held
 	}
 	return summaryInput{
 		now: noon, since: map[string]time.Time{},
-		member: messages.Membership{Phase: messages.Registered, Session: "s", Index: 100},
-		view: messages.Assignments{Index: 200, Items: messages.TableOf(
-			map[string]messages.Assignment{"w": {CreateIndex: created, Releasing: releasing}})},
-		holdings: messages.Holdings{Items: messages.TableOf(holdings)},
+		member: facts.Membership{Phase: facts.Registered, Session: "s", Index: 100},
+		view: facts.Assignments{Index: 200, Items: messages.TableOf(
+			map[string]facts.Assignment{"w": {CreateIndex: created, Releasing: releasing}})},
+		holdings: facts.Holdings{Items: messages.TableOf(holdings)},
 		record:   func(string) workRecord { return record },
 	}
 }
 
 func TestASummarySaysWhatTheWorkDoes(t *testing.T) {
-	held := func(phase messages.WorkPhase) *messages.Holding {
-		return &messages.Holding{Phase: phase, Token: 150, Since: noon.Add(-time.Hour)}
+	held := func(phase facts.WorkPhase) *facts.Holding {
+		return &facts.Holding{Phase: phase, Token: 150, Since: noon.Add(-time.Hour)}
 	}
-	busy, ending, over := held(messages.Running), held(messages.Stopping), held(messages.Stopped)
+	busy, ending, over := held(facts.Running), held(facts.Stopping), held(facts.Stopped)
 	idle := workRecord{}
 	ran := func(inRow int, since time.Duration) workRecord { // since it ended last
 		r := workRecord{restarts: 7, inRow: inRow, row: noon.Add(-time.Minute), exit: "exit code 1",
@@ -91,19 +92,19 @@ func TestASummarySaysWhatTheWorkDoes(t *testing.T) {
 
 // However much goes wrong, a summary stays small, and names what is worst.
 func TestASummaryIsBounded(t *testing.T) {
-	keys, holdings := map[string]messages.Assignment{}, map[string]messages.Holding{}
+	keys, holdings := map[string]facts.Assignment{}, map[string]facts.Holding{}
 	for i := range 5000 {
 		id := fmt.Sprintf("%0200d", i)
-		keys[id] = messages.Assignment{CreateIndex: 150}
+		keys[id] = facts.Assignment{CreateIndex: 150}
 		if i%2 == 0 {
-			holdings[id] = messages.Holding{Phase: messages.Running, Token: 150}
+			holdings[id] = facts.Holding{Phase: facts.Running, Token: 150}
 		}
 	}
 	loops := workRecord{restarts: 9, inRow: 9, exit: strings.Repeat("x", protocol.MaxExitBytes)}
 	s, _ := summarise(summaryInput{now: noon, since: map[string]time.Time{},
-		member:   messages.Membership{Session: "s", Index: 100},
-		view:     messages.Assignments{Index: 200, Items: messages.TableOf(keys)},
-		holdings: messages.Holdings{Items: messages.TableOf(holdings)},
+		member:   facts.Membership{Session: "s", Index: 100},
+		view:     facts.Assignments{Index: 200, Items: messages.TableOf(keys)},
+		holdings: facts.Holdings{Items: messages.TableOf(holdings)},
 		record:   func(string) workRecord { return loops }})
 	if s.Counts["crash-looping"] != 2500 || s.Counts["starting"] != 2500 {
 		t.Errorf("counts %v", s.Counts)

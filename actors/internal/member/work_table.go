@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -31,7 +32,7 @@ func newWorkTable() *workTable {
 
 // job is one item that is worked on here.
 type job struct {
-	phase   messages.WorkPhase
+	phase   facts.WorkPhase
 	token   uint64
 	session string    // under whose registration it was started
 	restart uint64    // the order to restart it that it was started after
@@ -69,9 +70,9 @@ func (r release) catchUp(s snapshot) (until time.Time, late bool) {
 // snapshot is the input of decide.
 type snapshot struct {
 	now     time.Time
-	session messages.Session
-	member  messages.Membership
-	view    messages.Assignments
+	session facts.Session
+	member  facts.Membership
+	view    facts.Assignments
 	lease   bool // the lease holds, with the margin that stopping takes
 	stop    bool // this member is going
 	keep    bool // and its items wait for it: their work is stopped and they are not released
@@ -94,11 +95,11 @@ func (s snapshot) clear() bool {
 }
 
 // token is an item's fencing token under this registration.
-func (s snapshot) token(a messages.Assignment) uint64 {
+func (s snapshot) token(a facts.Assignment) uint64 {
 	return max(a.CreateIndex, s.member.Index)
 }
 
-func (s snapshot) inherited(a messages.Assignment) bool { return a.CreateIndex < s.member.Index }
+func (s snapshot) inherited(a facts.Assignment) bool { return a.CreateIndex < s.member.Index }
 
 // decision is the output of decide, which the actor carries out.
 type decision struct {
@@ -112,12 +113,12 @@ type decision struct {
 
 // givenUp tells whether an item's work is stopped to be released: this member goes, or the leader
 // calls the item back.
-func (s snapshot) givenUp(a messages.Assignment) bool {
+func (s snapshot) givenUp(a facts.Assignment) bool {
 	return s.stop && !s.keep || s.current() && a.Releasing
 }
 
 // goesOn tells whether running work may go on. A view from before the registration ends nothing.
-func (s snapshot) goesOn(j *job, a messages.Assignment, assigned bool) bool {
+func (s snapshot) goesOn(j *job, a facts.Assignment, assigned bool) bool {
 	switch {
 	case s.stop, !s.lease, !s.registered(), j.session != s.session.ID:
 		return false
@@ -140,11 +141,11 @@ func (t *workTable) decide(s snapshot) decision {
 	maps.DeleteFunc(t.skipped, func(_ string, until time.Time) bool { return !until.After(s.now) })
 	for id, j := range t.items {
 		a, assigned := s.view.Items.Get(id)
-		if j.phase == messages.Stopped {
+		if j.phase == facts.Stopped {
 			t.ended(&d, s, id, a, assigned)
 			continue
 		}
-		if j.final = j.final || s.givenUp(a); j.phase == messages.Stopping {
+		if j.final = j.final || s.givenUp(a); j.phase == facts.Stopping {
 			continue
 		}
 		if !s.goesOn(j, a, assigned) {
@@ -161,7 +162,7 @@ func (t *workTable) decide(s snapshot) decision {
 }
 
 // ended decides about a job whose work has ended: what stays in the table is released.
-func (t *workTable) ended(d *decision, s snapshot, id string, a messages.Assignment,
+func (t *workTable) ended(d *decision, s snapshot, id string, a facts.Assignment,
 	assigned bool) {
 	j := t.items[id]
 	switch {
@@ -213,7 +214,7 @@ const (
 )
 
 // step decides about a key whose item nobody works on. Until is when time alone changes that.
-func (t *workTable) step(s snapshot, id string, a messages.Assignment) (do keyStep,
+func (t *workTable) step(s snapshot, id string, a facts.Assignment) (do keyStep,
 	until time.Time) {
 	done := t.released[id]
 	if done.index == a.ModifyIndex && done.index != 0 {
@@ -224,7 +225,7 @@ func (t *workTable) step(s snapshot, id string, a messages.Assignment) (do keySt
 	switch {
 	case a.Releasing, s.token(a) <= done.token, s.stop && !s.keep:
 		return releaseKey, time.Time{}
-	case s.stop, a.Unreadable, s.idle, !s.lease, s.member.Phase != messages.Registered:
+	case s.stop, a.Unreadable, s.idle, !s.lease, s.member.Phase != facts.Registered:
 		return leaveKey, time.Time{}
 	case s.inherited(a) && !s.clear():
 		return leaveKey, s.member.ClearAt
@@ -263,7 +264,7 @@ func (t *workTable) open(d *decision, s snapshot) {
 
 // soak lists an item to be started once it could have been for the whole soak. It returns since
 // when it could.
-func (t *workTable) soak(d *decision, s snapshot, id string, a messages.Assignment) time.Time {
+func (t *workTable) soak(d *decision, s snapshot, id string, a facts.Assignment) time.Time {
 	since, known := t.seen[id]
 	if !known {
 		since = s.now
@@ -285,7 +286,7 @@ func (t *workTable) skips(d *decision, id string) bool {
 
 // giveUp lists an item for release, unless a predecessor may still work on it or
 // its key has to be seen anew first.
-func (t *workTable) giveUp(d *decision, s snapshot, id string, a messages.Assignment) {
+func (t *workTable) giveUp(d *decision, s snapshot, id string, a facts.Assignment) {
 	if s.inherited(a) && !s.clear() {
 		d.next = actor.Earliest(d.next, s.member.ClearAt)
 		return
@@ -306,7 +307,7 @@ func (t *workTable) giveUp(d *decision, s snapshot, id string, a messages.Assign
 func (t *workTable) active() int {
 	n := 0
 	for _, j := range t.items {
-		if j.phase != messages.Stopped {
+		if j.phase != facts.Stopped {
 			n++
 		}
 	}
@@ -314,10 +315,10 @@ func (t *workTable) active() int {
 }
 
 // holdings is the part of the table that other actors may see.
-func (t *workTable) holdings(session string) messages.Holdings {
-	m := make(map[string]messages.Holding, len(t.items))
+func (t *workTable) holdings(session string) facts.Holdings {
+	m := make(map[string]facts.Holding, len(t.items))
 	for id, j := range t.items {
-		m[id] = messages.Holding{Phase: j.phase, Token: j.token, Since: j.since}
+		m[id] = facts.Holding{Phase: j.phase, Token: j.token, Since: j.since}
 	}
-	return messages.Holdings{Session: session, Items: messages.TableOf(m)}
+	return facts.Holdings{Session: session, Items: messages.TableOf(m)}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/messages"
 )
 
@@ -12,13 +13,13 @@ import (
 func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	later := now.Add(3 * time.Second)
-	own := messages.Assignment{Session: "s", CreateIndex: 20, ModifyIndex: 20}
-	called := messages.Assignment{Session: "s", CreateIndex: 20, ModifyIndex: 25, Releasing: true}
-	inherited := messages.Assignment{Session: "old", CreateIndex: 5, ModifyIndex: 5}
-	running := func() *job { return &job{phase: messages.Running, token: 20, session: "s"} }
-	stopping := func() *job { return &job{phase: messages.Stopping, token: 20, session: "s"} }
+	own := facts.Assignment{Session: "s", CreateIndex: 20, ModifyIndex: 20}
+	called := facts.Assignment{Session: "s", CreateIndex: 20, ModifyIndex: 25, Releasing: true}
+	inherited := facts.Assignment{Session: "old", CreateIndex: 5, ModifyIndex: 5}
+	running := func() *job { return &job{phase: facts.Running, token: 20, session: "s"} }
+	stopping := func() *job { return &job{phase: facts.Stopping, token: 20, session: "s"} }
 	stopped := func(final bool) *job {
-		return &job{phase: messages.Stopped, token: 20, session: "s", final: final}
+		return &job{phase: facts.Stopped, token: 20, session: "s", final: final}
 	}
 	type change func(*snapshot, *workTable)
 	notClear := func(s *snapshot, _ *workTable) { s.member.ClearAt = later }
@@ -27,7 +28,7 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 	stops := func(s *snapshot, _ *workTable) { s.stop = true }
 	stopsAndKeeps := func(s *snapshot, _ *workTable) { s.stop, s.keep = true, true }
 	for name, c := range map[string]struct {
-		key    *messages.Assignment
+		key    *facts.Assignment
 		job    *job
 		change change
 		want   string    // start, stop, release, or nothing
@@ -40,7 +41,7 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 		"not before its soak is over": {key: &own, change: func(s *snapshot, _ *workTable) {
 			s.soak = 3 * time.Second
 		}, next: later, gone: true},
-		"one that was taken over is not soaked": {key: &messages.Assignment{Session: "s",
+		"one that was taken over is not soaked": {key: &facts.Assignment{Session: "s",
 			CreateIndex: 20, ModifyIndex: 20, AtOnce: true}, change: func(s *snapshot,
 			_ *workTable) {
 			s.soak = 3 * time.Second
@@ -51,9 +52,9 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 			s.idle = true
 		}, gone: true},
 		"not by a member that leaves": {key: &own, change: func(s *snapshot, _ *workTable) {
-			s.member.Phase = messages.Leaving
+			s.member.Phase = facts.Leaving
 		}, gone: true},
-		"not one of another session": {key: &messages.Assignment{Session: "x", CreateIndex: 20,
+		"not one of another session": {key: &facts.Assignment{Session: "x", CreateIndex: 20,
 			ModifyIndex: 20}, gone: true},
 		"not while it is skipped": {key: &own, change: func(_ *snapshot, t *workTable) {
 			t.skipped["w"] = later
@@ -79,7 +80,7 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 		"it is stopped with the lease": {key: &own, job: running(), change: noLease,
 			want: "stop"},
 		"and when its key is gone": {job: running(), want: "stop"},
-		"and when it was granted anew": {key: &messages.Assignment{Session: "s", CreateIndex: 30,
+		"and when it was granted anew": {key: &facts.Assignment{Session: "s", CreateIndex: 30,
 			ModifyIndex: 30}, job: running(), want: "stop"},
 		"and when its member stops": {key: &own, job: running(), change: stops, want: "stop",
 			final: true},
@@ -89,27 +90,27 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 		"what has stopped is released":  {key: &called, job: stopped(false), want: "release"},
 		"even if it is called back": {key: &own, job: stopped(true), want: "release",
 			final: true},
-		"not before it is clear": {key: &messages.Assignment{Session: "old", CreateIndex: 5,
+		"not before it is clear": {key: &facts.Assignment{Session: "old", CreateIndex: 5,
 			ModifyIndex: 5, Releasing: true},
 			job: stopped(true), change: notClear, next: later, final: true},
 		"or it resumes": {key: &own, job: stopped(false), want: "start",
 			gone: true},
 		"a key that vanished is told of": {job: stopped(false), gone: true, told: true},
-		"one of an earlier registration": {key: &called, job: &job{phase: messages.Stopped,
+		"one of an earlier registration": {key: &called, job: &job{phase: facts.Stopped,
 			session: "old"}, want: "release", gone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table, items := newWorkTable(), map[string]messages.Assignment{}
+			table, items := newWorkTable(), map[string]facts.Assignment{}
 			if c.key != nil {
 				items["w"] = *c.key
 			}
 			if c.job != nil {
 				table.items["w"] = c.job
 			}
-			s := snapshot{now: now, session: messages.Session{ID: "s"}, lease: true,
+			s := snapshot{now: now, session: facts.Session{ID: "s"}, lease: true,
 				late:   10 * time.Second,
-				member: messages.Membership{Phase: messages.Registered, Session: "s", Index: 10},
-				view:   messages.Assignments{Index: 30, Items: messages.TableOf(items)}}
+				member: facts.Membership{Phase: facts.Registered, Session: "s", Index: 10},
+				view:   facts.Assignments{Index: 30, Items: messages.TableOf(items)}}
 			if c.change != nil {
 				c.change(&s, table)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -17,10 +18,10 @@ import (
 // that are to be given up, and releases what has really ended. The rules stand in work_table.go.
 type WorkerManager struct {
 	*actor.Base
-	out         *messages.State[messages.Holdings]
-	session     messages.Reader[messages.Session]
-	membership  messages.Reader[messages.Membership]
-	assignments messages.Reader[messages.Assignments]
+	out         *messages.State[facts.Holdings]
+	session     messages.Reader[facts.Session]
+	membership  messages.Reader[facts.Membership]
+	assignments messages.Reader[facts.Assignments]
 	leave       *messages.Mailbox[LeaveOrder, struct{}]
 	acks        *messages.Mailbox[AckWrite, struct{}]
 	lease       *LeaseEnforcer
@@ -36,9 +37,9 @@ type WorkerManager struct {
 }
 
 // NewWorkerManager wires the actor.
-func NewWorkerManager(b *actor.Base, out *messages.State[messages.Holdings],
-	session messages.Reader[messages.Session], membership messages.Reader[messages.Membership],
-	assignments messages.Reader[messages.Assignments],
+func NewWorkerManager(b *actor.Base, out *messages.State[facts.Holdings],
+	session messages.Reader[facts.Session], membership messages.Reader[facts.Membership],
+	assignments messages.Reader[facts.Assignments],
 	leave *messages.Mailbox[LeaveOrder, struct{}], acks *messages.Mailbox[AckWrite, struct{}],
 	lease *LeaseEnforcer, records *WorkRecords) *WorkerManager {
 	return &WorkerManager{Base: b, out: out, session: session, membership: membership,
@@ -228,7 +229,7 @@ func (a *WorkerManager) skip(ids []string, err error) {
 func (a *WorkerManager) stop(ids []string) {
 	for _, id := range ids {
 		j := a.table.items[id]
-		j.phase, j.since = messages.Stopping, time.Now()
+		j.phase, j.since = facts.Stopping, time.Now()
 		j.handle.Stop()
 		a.Log.Debug("work-stopping", "item", id, "token", j.token)
 	}
@@ -238,12 +239,12 @@ func (a *WorkerManager) stop(ids []string) {
 // collect takes in the jobs whose work has really ended.
 func (a *WorkerManager) collect() {
 	for _, j := range a.table.items {
-		if j.phase == messages.Stopped {
+		if j.phase == facts.Stopped {
 			continue
 		}
 		select {
 		case <-j.handle.Done():
-			j.phase = messages.Stopped
+			j.phase = facts.Stopped
 			a.changed = true
 		default:
 		}
@@ -294,7 +295,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 			return fmt.Errorf("starting the work on %s: %w", id, err)
 		}
 		delete(a.table.seen, id)
-		a.table.items[id] = &job{phase: messages.Running, token: item.Token, session: s.session.ID,
+		a.table.items[id] = &job{phase: facts.Running, token: item.Token, session: s.session.ID,
 			restart: key.Restart, since: time.Now(), handle: h, changes: changes}
 		a.changed = true
 		a.Log.Debug("work-started", "item", id, "token", item.Token)
@@ -347,10 +348,17 @@ func (a *WorkerManager) keep(item actor.Item, session string,
 func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 	record *workRecord) (err error) {
 	record.begins()
-	exit, fails := "it panicked", true
+	exit, fails := "it called runtime.Goexit", true
 	defer func() {
+		p := recover()
+		if p != nil {
+			exit = line(fmt.Sprint("it panicked: ", p))
+		}
 		if ctx.Err() == nil {
 			record.ends(exit, fails)
+		}
+		if p != nil {
+			panic(p) // the supervisor names its stack, which is whole here
 		}
 	}()
 	err = hostsOwn(a.Work(ctx, item))

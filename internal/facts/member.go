@@ -1,6 +1,10 @@
-package messages
+package facts
 
-import "time"
+import (
+	"time"
+
+	"github.com/coordd/coordd/messages"
+)
 
 // Session is what the session-renewer says: which Consul session this member
 // has, and until when it may count on it.
@@ -134,7 +138,7 @@ type Assignment struct {
 // it, or from a server that lags behind it, shows by its index.
 type Assignments struct {
 	Index uint64
-	Items Table[Assignment]
+	Items messages.Table[Assignment]
 }
 
 // WorkPhase says how far the work on an item has come.
@@ -163,7 +167,7 @@ type Holding struct {
 // Holdings is what the workers say.
 type Holdings struct {
 	Session string
-	Items   Table[Holding]
+	Items   messages.Table[Holding]
 }
 
 // Running counts the items that are being worked on and are to go on.

@@ -1,6 +1,10 @@
-package messages
+package facts
 
-import "time"
+import (
+	"time"
+
+	"github.com/coordd/coordd/messages"
+)
 
 // Member is another member's record, as the leader sees it.
 type Member struct {
@@ -22,7 +26,7 @@ type Member struct {
 type Members struct {
 	Term  uint64 // the leadership in which it was read; of another term it is out of date
 	Index uint64
-	Items Table[Member]
+	Items messages.Table[Member]
 }
 
 // Ack is one member's acks key, as far as the assigner needs it.
@@ -36,7 +40,7 @@ type Ack struct {
 type Acks struct {
 	Term  uint64
 	Index uint64
-	Items Table[Ack]
+	Items messages.Table[Ack]
 }
 
 // WorkItem is one item of the workload, without its payload.
@@ -50,7 +54,7 @@ type WorkItem struct {
 type Workload struct {
 	Term  uint64
 	Index uint64
-	Items Table[WorkItem]
+	Items messages.Table[WorkItem]
 }
 
 // Control is what operators have ordered: see the control keys in the design.
@@ -66,15 +70,15 @@ type Control struct {
 	OverrideAt time.Time
 	// Drain holds the members that are to be emptied, and until when each gives up its items within
 	// the move budget. Zero: the budget holds without end.
-	Drain Table[time.Time]
+	Drain messages.Table[time.Time]
 	// Pins says on which member an item must be, Preferred where it is to be if that is possible.
-	Pins, Preferred Table[string]
+	Pins, Preferred messages.Table[string]
 	// By says who gave an order, or took it back, by the order's name below `control/`, as far as
 	// that is known.
-	By Table[string]
+	By messages.Table[string]
 	// RestartItems and RestartMembers are the ModifyIndexes of the orders to start the work of an
 	// item, or of all that a member has, once more.
-	RestartItems, RestartMembers Table[uint64]
+	RestartItems, RestartMembers messages.Table[uint64]
 }
 
 // Share is one member's part of the workload.
@@ -84,10 +88,10 @@ type Share struct {
 	Weight    uint64 // of them
 }
 
-// Plan is what the assigner says of its work, for those who watch.
-type Plan struct {
+// Distribution is what the assigner says of its work, for those who watch.
+type Distribution struct {
 	Term, Epoch uint64
-	Shares      Table[Share]
+	Shares      messages.Table[Share]
 	Total       int // items of the workload
 	Owned       int // with a key that says own
 	Releasing   int
