@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -75,29 +74,14 @@ func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 	if !z.TLS && z.CA == "" && z.Cert == "" {
 		return nil
 	}
-	files, err := reread.Open("certificates for ZooKeeper", func(texts [][]byte) (_ *tls.Config,
-		err error) {
-		to := &tls.Config{}
-		if err := reread.CheckPEM(texts...); err != nil {
-			return nil, err
-		}
-		if z.CA != "" {
-			if to.RootCAs, err = poolOf(texts[0]); err != nil {
-				return nil, err
-			}
-			texts = texts[1:]
-		}
-		if z.Cert != "" {
-			to.Certificates = make([]tls.Certificate, 1)
-			to.Certificates[0], err = tls.X509KeyPair(texts[0], texts[1])
-		}
-		return to, err
+	files, err := reread.TLS("certificates for ZooKeeper", func(to *tls.Config) *tls.Config {
+		return to
 	}, z.CA, z.Cert, z.Key)
 	if err != nil {
 		return fmt.Errorf("--zookeeper-ca-file, --zookeeper-cert-file, --zookeeper-key-file: %w",
 			err)
 	}
-	cfg.TLSNow = func() *tls.Config { return files.Get(cmp.Or(cfg.Logger, slog.Default())) }
+	cfg.TLSNow = files.Get
 	return nil
 }
 

@@ -2,10 +2,7 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/coordd/coordd/internal/reread"
 	"github.com/spf13/cobra"
@@ -39,63 +36,36 @@ type access struct {
 }
 
 // open reads the files. They are read again when they change.
-func (a *accessFlags) open(log *slog.Logger) (access, error) {
+func (a *accessFlags) open() (access, error) {
 	var to access
 	if a.tokenFile != "" {
-		file, err := reread.Open("--http-token-file", reread.Token, a.tokenFile)
+		file, err := reread.Token("--http-token-file", a.tokenFile)
 		if err != nil {
 			return access{}, usage("--http-token-file %s: %v: make one with openssl rand -hex 32",
 				a.tokenFile, err)
 		}
-		to.token = func() string { return file.Get(log) }
+		to.token = file.Get
 	}
 	if a.certFile == "" {
 		return to, nil
 	}
-	files, err := reread.Open("--http-cert-file", func(texts [][]byte) (*tls.Config, error) {
-		return pageTLS(texts, log)
-	}, a.certFile, a.keyFile, a.clientCAFile)
+	to.clients = a.clientCAFile != ""
+	files, err := reread.TLS("--http-cert-file", func(cfg *tls.Config) *tls.Config {
+		if to.clients {
+			// A session that is resumed would not be held to an authority that was renewed.
+			cfg.ClientAuth, cfg.SessionTicketsDisabled = tls.RequireAndVerifyClientCert, true
+			cfg.ClientCAs = cfg.RootCAs
+		}
+		return cfg
+	}, a.clientCAFile, a.certFile, a.keyFile)
 	if err != nil {
 		return access{}, usage("--http-cert-file, --http-key-file, --http-client-ca-file: %v", err)
 	}
-	to.clients = a.clientCAFile != ""
 	to.tls = &tls.Config{MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return files.Get(log), nil
+			return files.Get(), nil
 		}}
 	return to, nil
-}
-
-// pageTLS is what the texts of a certificate, its key, and the authority of clients make; the last
-// one may be missing.
-func pageTLS(texts [][]byte, log *slog.Logger) (*tls.Config, error) {
-	pair, err := tls.X509KeyPair(texts[0], texts[1])
-	if err == nil {
-		err = reread.CheckPEM(texts...)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if end := pair.Leaf.NotAfter; time.Now().After(end) {
-		log.Warn("http-certificate-expired", "not_after", end.UTC().Format(time.RFC3339), "then",
-			"clients refuse it until the file is renewed")
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
-	if len(texts) > 2 {
-		// A session that is resumed would not be held to an authority that was renewed.
-		cfg.ClientAuth, cfg.SessionTicketsDisabled = tls.RequireAndVerifyClientCert, true
-		cfg.ClientCAs, err = poolOf(texts[2])
-	}
-	return cfg, err
-}
-
-// poolOf makes a pool of the certificates of authorities.
-func poolOf(text []byte) (*x509.CertPool, error) {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, errors.New("there is no certificate in PEM")
-	}
-	return pool, nil
 }
 
 // warn says what a page on this address is open to. Config tells whether the configuration can be

@@ -55,7 +55,7 @@ func servePage(t *testing.T, o accessFlags) string {
 	t.Helper()
 	page, err := openPage("127.0.0.1:0")
 	must(t, err)
-	if page.access, err = o.open(slog.New(slog.DiscardHandler)); err != nil {
+	if page.access, err = o.open(); err != nil {
 		t.Fatal(err)
 	}
 	consul := devconsul.New(devconsul.Config{})
@@ -175,9 +175,10 @@ func TestABadPairIsNamedOnceAndTheOneBeforeStays(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var out testkit.Output
-		log := slog.New(slog.NewTextHandler(&out, nil))
+		defer slog.SetDefault(slog.Default())
+		slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
 		access, err := (&accessFlags{tokenFile: token, certFile: own.Cert, keyFile: own.Key,
-			clientCAFile: theirs.CA}).open(log)
+			clientCAFile: theirs.CA}).open()
 		must(t, err)
 		look := func() *tls.Config {
 			for range 5 {
@@ -228,18 +229,19 @@ func TestAnExpiredCertificateIsNamedAtTheStart(t *testing.T) {
 	own := pems(t)
 	synctest.Test(t, func(t *testing.T) {
 		var out testkit.Output
-		log := slog.New(slog.NewTextHandler(&out, nil))
+		defer slog.SetDefault(slog.Default())
+		slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
 		flags := &accessFlags{certFile: own.Cert, keyFile: own.Key}
-		access, err := flags.open(log)
+		access, err := flags.open()
 		must(t, err)
 		if text := out.Take(); text != "" {
 			t.Errorf("of a good one it said %s", text)
 		}
 		cfg, _ := access.tls.GetConfigForClient(nil)
 		time.Sleep(time.Until(cfg.Certificates[0].Leaf.NotAfter) + 1)
-		_, err = flags.open(log)
+		_, err = flags.open()
 		must(t, err)
-		if text := out.Take(); !strings.Contains(text, "http-certificate-expired") {
+		if text := out.Take(); !strings.Contains(text, "certificate-expired") {
 			t.Errorf("of an expired one it said %q", text)
 		}
 	})

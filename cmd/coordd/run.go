@@ -198,7 +198,7 @@ func (p *process) prepare() error {
 	p.share = budgetOf(descriptors(), p.o.route != "")
 	if p.page != nil {
 		p.page.conns, p.page.log = p.share.page, p.log
-		if p.page.access, err = p.o.accessFlags.open(p.log); err != nil {
+		if p.page.access, err = p.o.accessFlags.open(); err != nil {
 			return err
 		}
 	}

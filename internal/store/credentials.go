@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,13 +33,11 @@ const notKnown = "ACL not found"
 // tokenFile is the file that the library would read the token from; empty: none.
 func tokenFile(cfg *api.Config) string {
 	env := os.Getenv(api.HTTPTokenFileEnvName)
-	if cfg.TokenFile != "" && cfg.TokenFile != env {
-		return cfg.TokenFile
+	if cfg.TokenFile != "" && cfg.TokenFile != env || cfg.Token == "" ||
+		cfg.Token == os.Getenv(api.HTTPTokenEnvName) {
+		return cmp.Or(cfg.TokenFile, env)
 	}
-	if cfg.Token != "" && cfg.Token != os.Getenv(api.HTTPTokenEnvName) {
-		return ""
-	}
-	return env
+	return ""
 }
 
 // tokenTransport sends the token that a file holds now, in place of the first one.
@@ -51,9 +50,9 @@ type tokenTransport struct {
 }
 
 // doubt says once of a token that Consul does not know it, and knows the one before.
-func (t *tokenTransport) doubt(token string, log *slog.Logger) {
+func (t *tokenTransport) doubt(token string) {
 	if was := t.named.Swap(&token); was == nil || *was != token {
-		log.Warn("token-not-known", "what", "the token that was renewed is not known to Consul",
+		slog.Warn("token-not-known", "what", "the token that was renewed is not known to Consul",
 			"then", "going on with the one before while Consul knows that")
 	}
 }
@@ -65,10 +64,9 @@ func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Header.Get(tokenHeader) != t.first { // it has a token of its own
 		return t.RoundTripper.RoundTrip(r)
 	}
-	log := logOf(r.Context())
-	token := t.file.Get(log)
+	token := t.file.Get()
 	resp, err := t.send(r, token)
-	for i, next := range []func() string{func() string { return t.file.Look(log) },
+	for i, next := range []func() string{t.file.Look,
 		func() string { return *t.known.Load() }} {
 		if err != nil || !unknownToken(resp) || r.Body != nil && r.GetBody == nil {
 			return resp, err
@@ -86,7 +84,7 @@ func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close()
 		token = other
 		if resp, err = t.send(r, token); i == 1 && err == nil && !unknownToken(resp) {
-			t.doubt(t.file.Get(log), log)
+			t.doubt(t.file.Get())
 		}
 	}
 	return resp, err
@@ -139,11 +137,12 @@ type tlsTransport struct {
 }
 
 func (t tlsTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	return t.files.Get(logOf(r.Context())).RoundTrip(r)
+	return t.files.Get().RoundTrip(r)
 }
 
-// CloseIdleConnections lets those of the transport of the moment be closed.
-func (t tlsTransport) CloseIdleConnections() { t.files.Get(slog.Default()).CloseIdleConnections() }
+// CloseIdleConnections closes those of the transport of the moment. Those of an earlier one time
+// out.
+func (t tlsTransport) CloseIdleConnections() { t.files.Get().CloseIdleConnections() }
 
 // renewedTLS returns the transport of a configuration that names certificates; nil: it names none.
 func renewedTLS(cfg *api.Config) (http.RoundTripper, error) {
@@ -153,48 +152,27 @@ func renewedTLS(cfg *api.Config) (http.RoundTripper, error) {
 	if cfg.Transport.TLSClientConfig != nil || ca+cert+key == "" {
 		return nil, nil
 	}
-	if (cert == "") != (key == "") {
-		return nil, errors.New("CONSUL_CLIENT_CERT and CONSUL_CLIENT_KEY go together: give both")
-	}
 	to.Address = cmp.Or(to.Address, env.Address)
 	to.InsecureSkipVerify = to.InsecureSkipVerify || env.InsecureSkipVerify
 	to.CAFile, to.CAPath, to.CertFile, to.KeyFile = "", "", "", ""
-	var last *http.Transport
-	files, err := reread.Open("certificates for Consul", func(texts [][]byte) (*http.Transport,
-		error) {
-		if err := reread.CheckPEM(texts...); err != nil {
-			return nil, err
-		}
+	own, err := api.SetupTLSConfig(&to)
+	if err != nil {
+		return nil, err
+	}
+	files, err := reread.TLS("certificates for Consul", func(read *tls.Config) *http.Transport {
+		t := cfg.Transport.Clone()
+		t.TLSClientConfig = own.Clone()
 		if ca != "" {
-			to.CAPem, texts = texts[0], texts[1:]
+			t.TLSClientConfig.RootCAs = read.RootCAs
 		}
 		if cert != "" {
-			to.CertPEM, to.KeyPEM = texts[0], texts[1]
+			t.TLSClientConfig.Certificates = read.Certificates
 		}
-		tlsConfig, err := api.SetupTLSConfig(&to)
-		if err != nil {
-			return nil, err
-		}
-		if last != nil { // its idle connections were made with what was renewed
-			last.CloseIdleConnections()
-		}
-		last = cfg.Transport.Clone()
-		last.TLSClientConfig = tlsConfig
-		return last, nil
+		return t
 	}, ca, cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("CONSUL_CACERT, CONSUL_CAPATH, CONSUL_CLIENT_CERT, "+
 			"CONSUL_CLIENT_KEY: %w", err)
 	}
 	return tlsTransport{files}, nil
-}
-
-type logKey struct{}
-
-// logOf is the log of the store that makes a call.
-func logOf(ctx context.Context) *slog.Logger {
-	if log, ok := ctx.Value(logKey{}).(*slog.Logger); ok {
-		return log
-	}
-	return slog.Default()
 }

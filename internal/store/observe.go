@@ -11,7 +11,6 @@ import (
 
 // do makes a call: all of them come this way.
 func (s *consul) do(ctx context.Context, c call, f func(context.Context) error) error {
-	ctx = context.WithValue(ctx, logKey{}, s.log)
 	if s.observer == nil {
 		return c.do(ctx, f)
 	}

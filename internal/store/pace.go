@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -132,11 +131,11 @@ func pacedClient(cfg *api.Config) (*api.Client, error) {
 	}
 	var token *tokenTransport
 	if path := tokenFile(cfg); path != "" {
-		file, err := reread.Open("token for Consul", reread.Token, path)
+		file, err := reread.Token("token for Consul", path)
 		if err != nil {
 			return nil, fmt.Errorf("CONSUL_HTTP_TOKEN_FILE: %s: %w", path, err)
 		}
-		token = &tokenTransport{file: file, first: file.Get(slog.Default())}
+		token = &tokenTransport{file: file, first: file.Get()}
 		token.known.Store(&token.first)
 		cfg.Token, cfg.TokenFile = token.first, ""
 	}
