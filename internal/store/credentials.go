@@ -40,69 +40,66 @@ func tokenFile(cfg *api.Config) string {
 	return ""
 }
 
-// tokenTransport sends the token that a file holds now, in place of the first one.
+// tokenTransport sends the token that its file holds now, in place of the first one.
 type tokenTransport struct {
-	http.RoundTripper
+	pacedTransport
 	file  *reread.Files[string]
 	first string
 	known atomic.Pointer[string] // the last one that Consul knew
 	named atomic.Pointer[string] // the last one that it did not know, and that was named
 }
 
-// doubt says once of a token that Consul does not know it, and knows the one before.
-func (t *tokenTransport) doubt(token string) {
-	if was := t.named.Swap(&token); was == nil || *was != token {
-		slog.Warn("token-not-known", "what", "the token that was renewed is not known to Consul",
-			"then", "going on with the one before while Consul knows that")
-	}
-}
+const tokenHeader = "X-Consul-Token"
 
 // RoundTrip sends a request. Where Consul does not know the token it sends the file's newest one,
 // and then the last one that Consul knew: the file may have been replaced a moment ago, may be half
 // written, or may hold a token that this server has not heard of yet.
-func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *tokenTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	if r.Header.Get(tokenHeader) != t.first { // it has a token of its own
 		return t.RoundTripper.RoundTrip(r)
 	}
-	token := t.file.Get()
-	resp, err := t.send(r, token)
-	for i, next := range []func() string{t.file.Look,
-		func() string { return *t.known.Load() }} {
-		if err != nil || !unknownToken(resp) || r.Body != nil && r.GetBody == nil {
-			return resp, err
-		}
-		other := next()
-		if other == token {
+	tried := ""
+	for _, next := range []func() string{t.file.Get, t.file.Look, t.lastKnown} {
+		token := next()
+		if token == tried || resp != nil && r.Body != nil && r.GetBody == nil {
 			continue
 		}
-		if r.Body != nil {
-			r = r.Clone(r.Context())
-			if r.Body, err = r.GetBody(); err != nil {
-				return resp, nil
+		own := r.Clone(r.Context())
+		own.Header.Set(tokenHeader, token)
+		if resp != nil {
+			_ = resp.Body.Close()
+			if r.GetBody != nil {
+				own.Body, _ = r.GetBody() // of a text: it cannot fail
 			}
 		}
-		_ = resp.Body.Close()
-		token = other
-		if resp, err = t.send(r, token); i == 1 && err == nil && !unknownToken(resp) {
-			t.doubt(t.file.Get())
+		resp, err = t.RoundTripper.RoundTrip(own)
+		if p, ok := r.Context().Value(paceKey{}).(*pace); ok {
+			p.token = token
 		}
+		if err != nil || !unknownToken(resp) {
+			t.knows(token, tried, err)
+			break
+		}
+		tried = token
 	}
 	return resp, err
 }
 
-const tokenHeader = "X-Consul-Token"
+func (t *tokenTransport) lastKnown() string { return *t.known.Load() }
 
-func (t *tokenTransport) send(r *http.Request, token string) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set(tokenHeader, token)
-	resp, err := t.RoundTripper.RoundTrip(r)
-	if err == nil && !unknownToken(resp) && token != *t.known.Load() {
-		t.known.Store(&token)
+// knows takes in that Consul knows a token, and not the one that was tried before. The file's own is
+// named once.
+func (t *tokenTransport) knows(token, tried string, err error) {
+	if err != nil {
+		return
 	}
-	if p, ok := r.Context().Value(paceKey{}).(*pace); ok {
-		p.token = token
+	if tried == t.file.Get() && token == t.lastKnown() {
+		if was := t.named.Swap(&tried); was == nil || *was != tried {
+			slog.Warn("token-not-known", "what", "Consul does not know the token that was read",
+				"then", "going on with the one before while Consul knows that")
+		}
 	}
-	return resp, err
+	t.known.Store(&token)
 }
 
 // unknownToken tells whether an answer says that Consul does not know the token.
@@ -116,11 +113,6 @@ func unknownToken(resp *http.Response) bool {
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(text), resp.Body), resp.Body}
 	return bytes.Contains(text, []byte(notKnown))
-}
-
-// CloseIdleConnections lets those of the transport behind it be closed.
-func (t *tokenTransport) CloseIdleConnections() {
-	pacedTransport{t.RoundTripper}.CloseIdleConnections()
 }
 
 // tokenOf is the token that the call under ctx was sent with; empty: one that never changes.

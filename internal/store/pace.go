@@ -146,7 +146,7 @@ func pacedClient(cfg *api.Config) (*api.Client, error) {
 	}
 	to := cmp.Or(cfg.HttpClient.Transport, http.DefaultTransport)
 	if token != nil {
-		token.RoundTripper, to = to, token
+		token.pacedTransport, to = pacedTransport{to}, token
 	}
 	cfg.HttpClient.Transport = pacedTransport{to}
 	return client, nil
