@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
@@ -65,7 +66,8 @@ type Client struct {
 	work    *store.Once
 	control *store.Once
 	locate  routing.Config
-	by      string // who gives the orders; empty: they do not say
+	weights *atomic.Pointer[view] // no more than the weights that Look has read last
+	by      string                // who gives the orders; empty: they do not say
 }
 
 // operatorTimeout is the deadline of an operator's call. Nothing is lost while it lasts, unlike
@@ -87,8 +89,8 @@ func New(client *api.Client, service string) (*Client, error) {
 	}
 	k := s.Keys()
 	return &Client{store: s, keys: k, work: store.NewOnce(s, k.Sequence("work")),
-		control: store.NewOnce(s, k.Sequence("control")),
-		locate:  routing.Config{Service: service, Client: client, Logger: log}}, nil
+		control: store.NewOnce(s, k.Sequence("control")), weights: &atomic.Pointer[view]{},
+		locate: routing.Config{Service: service, Client: client, Logger: log}}, nil
 }
 
 // Reach asks Consul until it answers, fails with something that waiting does

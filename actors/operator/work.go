@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coordd/coordd/internal/protocol"
@@ -299,6 +300,34 @@ func (c *Client) ListWork(ctx context.Context) ([]WorkItem, error) {
 		}
 	}
 	return work, nil
+}
+
+// Payload reads the payload of an item. Errors: [ErrNotFound], and as for Status.
+func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
+	e, found, _, err := c.store.Get(ctx, c.keys.WorkItem(id), store.Consistent)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: it is not in the workload", ErrNotFound)
+	}
+	return e.Value, advice("payload of item "+strconv.Quote(id), err)
+}
+
+// weighed returns the weights as of an index of the workload. A read that fails is not tried again
+// before the workload changes: it may be too large, and no more is missing than the loads.
+func (c *Client) weighed(ctx context.Context, index uint64) map[string]uint64 {
+	last := c.weights.Load()
+	if last != nil && last.workload == index {
+		return last.weights
+	}
+	last = &view{workload: index}
+	all, index, err := c.store.List(ctx, c.keys.Workload(), store.Consistent)
+	if err == nil {
+		last.workload, last.weights = index, map[string]uint64{}
+	}
+	for e, w := range protocol.Read(all, c.keys.ReadWorkItem, skip) {
+		last.weights[w.ID] = e.Flags
+	}
+	c.weights.Store(last)
+	return last.weights
 }
 
 // ItemIDs lists the ids of the workload, in order, without reading payloads. Errors as for Status.

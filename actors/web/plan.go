@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -13,9 +12,8 @@ import (
 
 // planner plans for one asker at a time: a plan reads the whole workload and takes a processor.
 type planner struct {
-	plan    func(context.Context, operator.WhatIf) (operator.Plan, error)
-	explain func(error) error
-	turn    chan struct{} // held by the one who plans
+	plan func(context.Context, operator.WhatIf) (operator.Plan, error)
+	turn chan struct{} // held by the one who plans
 
 	// The last plan: guarded by turn.
 	last  *view
@@ -27,11 +25,8 @@ const (
 	planAdded   = 1000        // members more, at the most
 )
 
-func newPlanner(op *operator.Client, explain func(error) error) *planner {
-	if explain == nil {
-		explain = func(err error) error { return err }
-	}
-	return &planner{plan: op.Plan, explain: explain, turn: make(chan struct{}, 1)}
+func newPlanner(op *operator.Client) *planner {
+	return &planner{plan: op.Plan, turn: make(chan struct{}, 1)}
 }
 
 func (p *planner) look(ctx context.Context, what operator.WhatIf, query string) (*view, error) {
@@ -67,15 +62,9 @@ func (s *site) plan(w http.ResponseWriter, r *http.Request, q url.Values) {
 	}
 	v, err := s.planner.look(r.Context(), operator.WhatIf{Drain: list(q, "drain"),
 		Without: list(q, "without"), Add: int(add)}, q.Encode())
-	switch {
-	case err == nil:
-		s.show(w, r, v, v.body)
-	case errors.Is(err, operator.ErrInvalid):
-		refuse(w, http.StatusBadRequest, err)
-	case errors.Is(err, operator.ErrNotFound):
-		refuse(w, http.StatusNotFound, err)
-	default:
-		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, s.planner.explain(err))
+	if err != nil {
+		s.fail(w, err)
+		return
 	}
+	s.show(w, r, v, v.body)
 }
