@@ -123,7 +123,12 @@ func (c *Coordinator) Run(ctx context.Context) error {
 			c.cells.leadership.Set(facts.Leadership{Role: facts.Uncertain})
 		}
 	}()
-	return c.root.Run(ctx)
+	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	defer context.AfterFunc(ctx, func() {
+		stop(fmt.Errorf("%w: %w", StopShutdown, context.Cause(ctx)))
+	})()
+	return c.root.Run(own)
 }
 
 // stopSlack is how much longer than its work a member may take to stop, all in all.

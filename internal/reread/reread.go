@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,7 @@ type Files[T any] struct {
 	once  bool // one of them is a pipe: what came through it is not there a second time
 
 	mu     sync.Mutex // held while somebody looks
-	last   string     // what the files held then
+	last   [][]byte   // what the files held then, and the error
 	looked time.Time
 	again  int64
 }
@@ -105,13 +106,13 @@ func (f *Files[T]) look() {
 
 // read makes a new value if the files have changed.
 func (f *Files[T]) read() (changed bool, err error) {
-	texts := make([][]byte, len(f.paths))
+	texts := make([][]byte, len(f.paths), len(f.paths)+1)
 	for i, path := range f.paths {
 		text, bad := contents(path)
 		texts[i], err = text, errors.Join(err, bad)
 	}
-	now := fmt.Sprintf("%q %v", texts, err)
-	if now == f.last {
+	now := append(texts, fmt.Append(nil, err))
+	if slices.EqualFunc(now, f.last, bytes.Equal) {
 		return false, nil
 	}
 	if f.last = now; err != nil {
@@ -124,14 +125,19 @@ func (f *Files[T]) read() (changed bool, err error) {
 	return true, err
 }
 
-// contents reads a file, or all below a directory.
+// contents reads a file, or all files below a directory. Links to directories are left out:
+// Kubernetes makes them beside links to the files.
 func contents(path string) (all []byte, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return os.ReadFile(path)
 	}
 	entries, err := os.ReadDir(path)
 	for _, e := range entries {
-		text, bad := contents(filepath.Join(path, e.Name()))
+		file := filepath.Join(path, e.Name())
+		if info, bad := os.Stat(file); !e.IsDir() && (bad != nil || !info.Mode().IsRegular()) {
+			continue
+		}
+		text, bad := contents(file)
 		all, err = append(append(all, text...), '\n'), errors.Join(err, bad)
 	}
 	return all, err
@@ -145,6 +151,9 @@ const maxToken = 4096 // a request's head has room for it
 // Token opens a file with one token: a line of ASCII, without the blanks around it. What is no
 // token may be any secret, and is not shown.
 func Token(what, path string) (*Files[string], error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, errors.New("it is a directory: give a file")
+	}
 	return Open(what, func(texts [][]byte) (string, error) {
 		text := strings.TrimSpace(strings.TrimPrefix(string(texts[0]), BOM))
 		if text == "" || len(text) > maxToken ||

@@ -244,6 +244,8 @@ func (s *keyStore) ops(c backend.Change) (ops []store.Op) {
 	case backend.Make:
 		ops = append(ops, store.CheckNotExists(leader),
 			store.Lock(leader, backend.Encode(c.Self), 0, c.Session))
+	case backend.Need:
+		ops = append(ops, store.CheckIndex(leader, c.From.Held))
 	case backend.Drop:
 		ops = append(ops, store.CheckIndex(leader, c.From.Held), store.Delete(leader))
 	}
