@@ -234,6 +234,10 @@ type Host struct {
 	// Lock is Process.Lock, asked whenever this member writes down who it is. Default: NoLock, for
 	// work that ends with this process.
 	Lock func() string
+	// Copied says that this machine may run twice, as when it is resumed from one live snapshot
+	// again. Then a predecessor's lease is waited for although its process is not here. Default:
+	// no; the first process that is ended so while it lives finds out.
+	Copied bool
 }
 
 // The backends of the config store.
