@@ -238,6 +238,10 @@ type Host struct {
 	// Lock is Process.Lock, asked whenever this member writes down who it is. Default: NoLock, for
 	// work that ends with this process.
 	Lock func() string
+	// Copied says that this machine may run twice, as when it is resumed from one live snapshot
+	// again. Then a predecessor's lease is waited for although its process is not here. Default:
+	// no; the first process that is ended so while it lives finds out.
+	Copied bool
 }
 
 // The backends of the config store.
@@ -274,8 +278,8 @@ var ErrInvalid = store.ErrInvalid
 // member's id; the text names it.
 var ErrIDTaken = member.ErrIDTaken
 
-// ErrUnfit is returned by [Coordinator.Run] when the token lacks rights that a member needs, and has
-// lacked them for 30 s; the text names the rules.
+// ErrUnfit is returned by [Coordinator.Run] when the token lacks rights that a member needs, or is
+// not known to Consul, for 30 s from the start; the text names the rules.
 var ErrUnfit = member.ErrUnfit
 
 // ErrProtocol is returned by [Coordinator.Run] when a registered member speaks a later version of
