@@ -105,7 +105,7 @@ func (c *Client) compare(ctx context.Context, v *view, i *ItemStatus) error {
 	}
 	key := v.assigned[n]
 	e, _, _, err := c.store.Get(ctx, c.keys.WorkItem(i.ID), store.Default)
-	if err == nil && e.ModifyIndex > max(i.Token, key.Restart, key.Changed,
+	if err == nil && e.ModifyIndex > max(i.Grant, key.Restart, key.Changed,
 		v.members[i.Member].reports[i.ID].Read) {
 		i.Outdated = true
 		i.Why = "it runs with an older payload or weight: they were changed since it was started"

@@ -42,6 +42,7 @@ type Item struct {
 	Payload []byte
 	Weight  uint64
 	Token   uint64
+	Grant   uint64
 	Changes <-chan []byte
 	Runs    func(bool)
 }
