@@ -36,7 +36,10 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/words"
 )
+
+func init() { words.ByFlags() }
 
 func main() { os.Exit(start()) }
 
