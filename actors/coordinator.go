@@ -94,6 +94,7 @@ func (c Config) settings() actor.Settings {
 		RestartWindow: c.RestartWindow,
 		OnChange:      actor.OnChange(c.OnChange),
 		Process:       *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
+		Copied: c.Copied,
 	}
 	if c.Work != nil {
 		set.Work = func(ctx context.Context, item actor.Item) error {

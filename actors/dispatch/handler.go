@@ -198,7 +198,7 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 		}
 	}
 	resp.Header.Set(HeaderMember, url.PathEscape(t.loc.Member))
-	resp.Header.Set(HeaderToken, strconv.FormatUint(t.loc.Token, 10))
+	resp.Header.Set(HeaderGrant, strconv.FormatUint(t.loc.Grant, 10))
 	return nil
 }
 

@@ -130,7 +130,7 @@ func (d *Dispatcher) send(r *http.Request, t *routedRequest) (*http.Response, er
 	r.URL.Host = t.loc.Address
 	r.Header.Set(HeaderMember, url.PathEscape(t.loc.Member))
 	if !t.broadcast {
-		r.Header.Set(HeaderToken, strconv.FormatUint(t.loc.Token, 10))
+		r.Header.Set(HeaderGrant, strconv.FormatUint(t.loc.Grant, 10))
 	}
 	if t.body != nil {
 		r.Body, _ = t.body.again()

@@ -326,7 +326,7 @@ func (v *view) owned(key keyView) ItemStatus {
 		v.lost(&i)
 		return i
 	}
-	i.Token = max(key.created, m.index)
+	i.Grant = max(key.created, m.index)
 	ack := v.acks[key.Member]
 	report, named := m.reports[key.Item]
 	inherited := key.created < m.index

@@ -39,6 +39,8 @@ type Options struct {
 	// get the status and no reasons: as "Authorization: Bearer TOKEN", or as the password of HTTP
 	// Basic, with any user. Others get 401. Default: no token is asked for.
 	Token string
+	// TokenNow returns the token of the moment, in place of Token. Default: Token stays.
+	TokenNow func() string
 	// ConfigWaits is the most requests that may wait for a change of the configuration at one time.
 	// Default: 128.
 	ConfigWaits int
@@ -83,8 +85,9 @@ func NewObserver(op *operator.Client, o Options) http.Handler { return siteOf(op
 func siteOf(op *operator.Client, o Options) *site {
 	site := newSite(newStatusCache(op, o.Members), o.Members)
 	site.report, site.metrics, site.pprof = o.Report, o.Metrics, o.Pprof
-	site.stopping, site.actions, site.token = o.Stopping, o.Actions, o.Token
-	site.log, site.planner, site.payloads = newEventLog(op), newPlanner(op), op.Payload
+	site.stopping, site.actions = o.Stopping, o.Actions
+	site.token, site.tokenNow = o.Token, o.TokenNow
+	site.log, site.planner, site.payloads = newEventLog(op), op.Plan, op.Payload
 	if o.Explain != nil {
 		site.explain = o.Explain
 	}
@@ -105,16 +108,18 @@ type site struct {
 	config   *configstore.Store
 	log      *viewCache
 	follow   *feed
-	planner  *planner
+	plans    *viewCache
+	planner  func(context.Context, operator.WhatIf) (operator.Plan, error)
 	payloads func(ctx context.Context, item string) ([]byte, error)
 	explain  func(error) error // of a read of Consul
 	// stopping ends the streams; nil: never
 	stopping <-chan struct{}
-	metrics  http.Handler // nil: none
-	pprof    http.Handler // nil: none
-	actions  Actions      // nil: none
-	token    string       // empty: none is asked for
-	waits    int          // requests that may wait for a change of the configuration at one time
+	metrics  http.Handler  // nil: none
+	pprof    http.Handler  // nil: none
+	actions  Actions       // nil: none
+	token    string        // empty: none is asked for
+	tokenNow func() string // nil: token stays
+	waits    int           // requests that may wait for a change of the configuration at one time
 	large    chan struct{}
 	turns    turns // of answers that are made for one asker
 	asking   turns // of reads of Consul for one asker
@@ -130,7 +135,8 @@ const (
 func newSite(status *viewCache, members []*actors.Coordinator) *site {
 	s := &site{status: status, members: members, waits: 128,
 		config: configstore.None(), explain: func(err error) error { return err },
-		large: make(chan struct{}, largeDocuments), turns: newTurns(), asking: make(turns, 8)}
+		large: make(chan struct{}, largeDocuments), turns: newTurns(), asking: make(turns, 8), plans: newViewCache(nil)}
+	s.plans.most = planTimeout
 	// A member goes through all of its items for that: 50 ms of a processor with 20,000.
 	s.own = newViewCache(func(context.Context) *view {
 		v := &view{}

@@ -122,6 +122,7 @@ func (c *commands) run(ctx context.Context, item actors.Item) error {
 		Env: []string{
 			"COORDD_ITEM=" + item.ID,
 			"COORDD_TOKEN=" + strconv.FormatUint(item.Token, 10),
+			"COORDD_GRANT=" + strconv.FormatUint(item.Grant, 10),
 			"COORDD_MEMBER=" + c.o.id,
 			"COORDD_SERVICE=" + c.o.service,
 		},

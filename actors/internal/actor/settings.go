@@ -36,6 +36,7 @@ type Settings struct {
 	Process  protocol.Process
 	Liveness func(protocol.Process) protocol.Liveness
 	Lock     func() string
+	Copied   bool           // this machine may run twice
 	Observer facts.Observer // nil: none
 }
 
@@ -45,6 +46,7 @@ type Item struct {
 	Payload []byte
 	Weight  uint64
 	Token   uint64
+	Grant   uint64
 	Changes <-chan []byte
 }
 

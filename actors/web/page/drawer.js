@@ -124,7 +124,7 @@ function itemBody(i, payload, past) {
     el("p", {class: "line " + kind}, el("b", {}, capital(states[i.state] || name)),
       i.why ? ": " + i.why : "", until > 0 ? ". " + span(until) + " at the latest" : ""),
     facts([
-      ["Owner", i.member], ["Why there", i.there && capital(i.there)], ["Token", i.token],
+      ["Owner", i.member], ["Why there", i.there && capital(i.there)], ["Grant", i.grant],
       ["There since", ago(i.there_since)], ["State since", ago(i.since)],
       ["Pinned to", i.pinned],
       ["Preferred at", i.preferred && i.preferred + ", while it takes items and has room"],
