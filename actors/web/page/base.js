@@ -16,6 +16,7 @@ const STATES = {
 };
 const ORDER = ["running", "owned", "starting", "crash-looping", "quarantined", "stopping",
   "waiting", "free"];
+const UNSURE = Object.keys(STATES).find(s => STATES[s][0] === "own");
 const stateOf = s => STATES[s] || ["own", s, s];
 // parts are the states with their numbers, those that this page does not know at the end.
 const parts = counts => [...ORDER, ...Object.keys(counts).filter(s => !STATES[s])]
