@@ -139,7 +139,7 @@ type Config struct {
 	// it (leader, draining): at most [MostTags]. TAG.SERVICE.service.consul is those with a tag.
 	// SetTags changes them.
 	Tags []string
-	// Capacity is the most weight this member may hold. 0: no limit.
+	// Capacity is the most weight this member may hold. 0: no limit. [NoItems]: it takes none.
 	Capacity uint64
 	// MaxRestarts is how often the work of an item may end by itself within RestartWindow and be
 	// started again, whatever it returns but an error of [Interrupted]. When it ends once more the

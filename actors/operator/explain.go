@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/words"
 )
 
 // Explanation is what there is to say of one item.
@@ -135,7 +136,8 @@ func next(i ItemStatus) string {
 		return "its owner reads its payload and starts it, within a second as a rule. Where that " +
 			"takes longer, look at the log of " + i.Member
 	case ItemStopping:
-		return "its work ends, within the --stop-timeout of " + i.Member + ", and then " + then(i)
+		return "its work ends, within the " + words.Setting("Config.StopTimeout") + " of " + i.Member +
+			", and then " + then(i)
 	case ItemStuck:
 		return "its work ends, or the process of " + i.Member + " does: end that, for nothing " +
 			"else ends a function; and then " + then(i)
@@ -169,8 +171,8 @@ func next(i ItemStatus) string {
 		return "Consul takes what the leader writes: look at the rights of the leader's token " +
 			"(docs/acl.md)"
 	case CauseNoRoom:
-		text := "a member with room for it is started, one gets a larger --capacity, or items " +
-			"are removed"
+		text := "a member with room for it is started, one gets a larger " +
+			words.Setting("Config.Capacity") + ", or items are removed"
 		if i.Member != "" {
 			text += ", or " + i.Member + " is back"
 		}

@@ -87,6 +87,12 @@ func (o *runFlags) check(cmd *cobra.Command) error {
 		return usage("--http-client-ca-file is for TLS: give --http-cert-file and " +
 			"--http-key-file as well")
 	}
+	if o.beforeStart != "" && o.exec == "" {
+		return usage("--before-start is for --exec: without that nothing is started")
+	}
+	if o.beforeStartTimeout <= 0 {
+		return usage("--before-start-timeout %v: give a time above 0s", o.beforeStartTimeout)
+	}
 	if o.exec != "" {
 		if err := checkMargin(o.leaseMargin); err != nil {
 			return err
