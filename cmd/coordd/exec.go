@@ -120,7 +120,7 @@ func (c *commands) run(ctx context.Context, item actors.Item) error {
 	item.Runs(false) // it may wait for its turn
 	spec := guard.Spec{
 		Session: session, Runs: item.Runs,
-		Name:    item.ID, Command: c.o.exec, Stdin: item.Payload,
+		Name: item.ID, Command: c.o.exec, Stdin: item.Payload,
 		Env: []string{
 			"COORDD_ITEM=" + item.ID,
 			"COORDD_TOKEN=" + strconv.FormatUint(item.Token, 10),
