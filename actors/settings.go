@@ -58,6 +58,10 @@ type Item struct {
 	// Changes receives the item's payload when it changes while the work runs, the newest one only,
 	// and at times one that the work has already. Nil without [SendOnChange].
 	Changes <-chan []byte
+	// Runs may be called with false by work that does not run yet, as a command that waits to be
+	// started, and with true once it does. It blocks nobody. Work counts as running from when it is
+	// called.
+	Runs func(bool)
 }
 
 // OnChange is what becomes of running work when its item's payload is changed in the workload. The
@@ -135,7 +139,7 @@ type Config struct {
 	// it (leader, draining): at most [MostTags]. TAG.SERVICE.service.consul is those with a tag.
 	// SetTags changes them.
 	Tags []string
-	// Capacity is the most weight this member may hold. 0: no limit.
+	// Capacity is the most weight this member may hold. 0: no limit. [NoItems]: it takes none.
 	Capacity uint64
 	// MaxRestarts is how often the work of an item may end by itself within RestartWindow and be
 	// started again, whatever it returns but an error of [Interrupted]. When it ends once more the

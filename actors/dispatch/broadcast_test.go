@@ -71,7 +71,7 @@ func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
 		t.Errorf("%s, %d answers", a.Status, len(g.Answers))
 	}
 	for id, want := range map[string]string{"n3": "cannot be connected to",
-		"n4": "--address host:port", "n5": "in time", "n6": "was lost",
+		"n4": "Config.Address host:port", "n5": "in time", "n6": "was lost",
 		"n8": "goes on in protocol"} {
 		if !strings.Contains(g.Missing[id], want) {
 			t.Errorf("%s is missing because %q, want %q", id, g.Missing[id], want)

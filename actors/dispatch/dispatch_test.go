@@ -116,7 +116,7 @@ func TestWhatHasNoOwnerIsRefusedWithItsReason(t *testing.T) {
 	} {
 		w.refused(w.do("GET", path, ""), want.status, want.reason)
 	}
-	if a := w.do("GET", "/homeless/x", ""); !strings.Contains(a.body, "--address host:port") {
+	if a := w.do("GET", "/homeless/x", ""); !strings.Contains(a.body, "Config.Address host:port") {
 		t.Errorf("it does not say what to do: %s", a.body)
 	}
 }

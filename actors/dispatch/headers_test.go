@@ -156,7 +156,7 @@ func TestAnAddressOfNoServiceIsNoAnswer(t *testing.T) {
 		{ID: "n2", Address: w.front.Listener.Addr().String()}}
 	a := w.do("GET", "/*/", "")
 	if g := gathered(t, a); a.StatusCode != 503 || !strings.Contains(g.Missing["n1"],
-		"--address host:port") || !strings.Contains(g.Missing["n2"], "dispatcher") {
+		"Config.Address host:port") || !strings.Contains(g.Missing["n2"], "dispatcher") {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 }
