@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/coordd/coordd/internal/words"
 )
 
 // Explanation is what there is to say of one item.
@@ -107,7 +109,7 @@ func next(i ItemStatus) string {
 		return "its owner reads its payload and starts it, within a second as a rule. Where that " +
 			"takes longer, look at the log of " + i.Member
 	case ItemStopping:
-		return "its work ends, within the --stop-timeout of " + i.Member +
+		return "its work ends, within the " + words.Setting("Config.StopTimeout") + " of " + i.Member +
 			", and then the leader gives it to another member"
 	case ItemQuarantined:
 		return "an operator mends it or its payload, and says \"coordd restart " + i.ID +
@@ -131,8 +133,8 @@ func next(i ItemStatus) string {
 	case CausePinned:
 		return pinnedAway(i)
 	case CauseNoRoom:
-		text := "a member with room for it is started, one gets a larger --capacity, or items " +
-			"are removed"
+		text := "a member with room for it is started, one gets a larger " +
+			words.Setting("Config.Capacity") + ", or items are removed"
 		if i.Member != "" {
 			text += ", or " + i.Member + " is back"
 		}

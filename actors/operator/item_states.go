@@ -11,6 +11,7 @@ import (
 	"github.com/coordd/coordd/actors/internal/leader"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/words"
 )
 
 // view is what Consul holds of a service, read into values. What becomes of an item follows from it
@@ -325,7 +326,7 @@ func (v *view) owned(key keyView) ItemStatus {
 		v.lost(&i)
 		return i
 	}
-	i.Token = max(key.created, m.index)
+	i.Grant = max(key.created, m.index)
 	ack := v.acks[key.Member]
 	report, named := m.reports[key.Item]
 	inherited := key.created < m.index
@@ -522,7 +523,7 @@ func (v *view) free(id string) ItemStatus {
 func (v *view) noRoom(item string, takers []*memberView) string {
 	if v.weight(item) == 1 {
 		return "every member that takes items is full: start another one, or give one a larger " +
-			"--capacity"
+			words.Setting("Config.Capacity")
 	}
 	room := func(m *memberView) uint64 { return m.Capacity - min(m.used, m.Capacity) }
 	most := slices.MaxFunc(takers, func(a, b *memberView) int {

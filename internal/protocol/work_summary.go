@@ -51,7 +51,7 @@ type WorkReport struct {
 	ID    string    `json:"id"`
 	State string    `json:"s"`
 	Since time.Time `json:"since,omitzero"` // of this state
-	Token uint64    `json:"token,omitempty"`
+	Grant uint64    `json:"grant,omitempty"`
 	// Restarts is how often the work has ended by itself since it was started here.
 	Restarts int       `json:"restarts,omitempty"`
 	Exit     string    `json:"exit,omitempty"` // what its last such end said

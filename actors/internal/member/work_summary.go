@@ -41,7 +41,7 @@ func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 			at := in.describe(&r, h)
 			next = actor.Earliest(next, at)
 		case held || key.Releasing:
-			r.State, r.Since, r.Token = protocol.WorkStopping, h.Since.UTC(), h.Token
+			r.State, r.Since, r.Grant = protocol.WorkStopping, h.Since.UTC(), h.Grant
 		case waits && key.CreateIndex < in.member.Index:
 			r.State = protocol.WorkWaiting
 		default:
@@ -78,7 +78,7 @@ func (w *WorkRecords) Summary(now time.Time, m facts.Membership, view facts.Assi
 // describe fills in what the record of work that is held says.
 func (in summaryInput) describe(r *protocol.WorkReport, h facts.Holding) (next time.Time) {
 	record := in.record(r.ID)
-	r.Since, r.Token = h.Since.UTC(), h.Token
+	r.Since, r.Grant = h.Since.UTC(), h.Grant
 	if record.restarts == 0 {
 		return time.Time{}
 	}
@@ -117,7 +117,7 @@ func rankOf(r protocol.WorkReport) int {
 func over(s protocol.WorkSummary) (ids []overItem) {
 	for _, r := range s.Items {
 		if r.Over {
-			ids = append(ids, overItem{r.ID, r.Token, r.Again})
+			ids = append(ids, overItem{r.ID, r.Grant, r.Again})
 		}
 	}
 	return ids
@@ -126,7 +126,7 @@ func over(s protocol.WorkSummary) (ids []overItem) {
 // overItem is one start of the work of an item that has failed too often.
 type overItem struct {
 	id           string
-	token, again uint64
+	grant, again uint64
 }
 
 // worst returns the items that a summary names.
