@@ -117,9 +117,10 @@ func (c *commands) run(ctx context.Context, item actors.Item) error {
 			Err: fmt.Errorf("%w: the session is another one, and not registered yet",
 				guard.ErrNoLease)}
 	}
+	item.Runs(false) // it may wait for its turn
 	spec := guard.Spec{
-		Session: session,
-		Name:    item.ID, Command: c.o.exec, Stdin: item.Payload,
+		Session: session, Runs: item.Runs,
+		Name: item.ID, Command: c.o.exec, Stdin: item.Payload,
 		Env: []string{
 			"COORDD_ITEM=" + item.ID,
 			"COORDD_TOKEN=" + strconv.FormatUint(item.Token, 10),
@@ -145,7 +146,7 @@ func (c *commands) before(ctx context.Context, spec guard.Spec) error {
 	if c.o.beforeStart == "" {
 		return nil
 	}
-	spec.Command, spec.Ended, spec.Stood = c.o.beforeStart, nil, nil
+	spec.Command, spec.Ended, spec.Stood, spec.Runs = c.o.beforeStart, nil, nil, nil
 	limited, cancel := context.WithTimeout(ctx, c.o.beforeStartTimeout)
 	defer cancel()
 	err := c.guard.Exec(limited, spec)

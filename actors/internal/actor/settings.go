@@ -48,6 +48,7 @@ type Item struct {
 	Token   uint64
 	Grant   uint64
 	Changes <-chan []byte
+	Runs    func(bool)
 }
 
 // OnChange is what becomes of running work when its item changes in the workload: see
