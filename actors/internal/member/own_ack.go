@@ -72,7 +72,7 @@ func (a *MembershipKeeper) raise(ctx context.Context, session string, clear bool
 	send = append(send, store.Op{})
 	for again := true; ; again = false {
 		if a.ack.index == unknownIndex {
-			if _, err := a.readAck(ctx); err != nil {
+			if err := a.readAck(ctx); err != nil {
 				return err
 			}
 		}
@@ -94,12 +94,17 @@ func (a *MembershipKeeper) raise(ctx context.Context, session string, clear bool
 	}
 }
 
-// readAck reads the ack; it is found if its index is not 0.
-func (a *MembershipKeeper) readAck(ctx context.Context) (store.Entry, error) {
+// readAck reads the ack.
+func (a *MembershipKeeper) readAck(ctx context.Context) error {
 	e, _, _, err := a.Store.Get(ctx, a.Keys.Ack(a.ID), store.Consistent)
 	if err == nil {
-		ack, _, _ := a.Keys.ReadAck(e)
-		a.ack.index, a.ack.n = e.ModifyIndex, max(a.ack.n, ack.Counter)
+		a.ack.saw(a.Keys, e)
 	}
-	return e, err
+	return err
+}
+
+// saw takes in the key as it was read; it is found if its index is not 0.
+func (o *ownAck) saw(keys protocol.Keys, e store.Entry) {
+	ack, _, _ := keys.ReadAck(e)
+	o.index, o.n = e.ModifyIndex, max(o.n, ack.Counter)
 }
