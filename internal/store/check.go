@@ -43,9 +43,10 @@ type CheckKeeper struct {
 // opened later can be bound to the check.
 const checkAgain = time.Minute
 
-// mostReports is how many reports may be under way. The second one is sent when nothing has come
-// back for a quarter of the TTL: the first one may have lost a packet, and never come back.
-const mostReports = 2
+// mostReports is how many reports may be under way: the next one does not wait for them, for a way
+// that takes its time delivers them all the same, and one that has lost a packet never will. If the
+// check is patient there are two: an agent that is slow has enough to do.
+const mostReports = 7
 
 // ReportEvery is the time between two reports to a check of that TTL: so a silence of five sixths
 // of the TTL does not end the check. An agent that takes longer is asked less often.
@@ -119,8 +120,8 @@ func (k *CheckKeeper) step(ctx context.Context, calls *Overlap[told],
 	if k.Stuck != nil && k.Stuck() { // who renews the session says so
 		return every
 	}
-	if k.known && now.Sub(k.good) > k.ttl/2 {
-		k.tooSlow(now) // before the check runs out
+	if k.known && now.Sub(k.good) > k.ttl-2*every {
+		k.tooSlow(now)
 	}
 	k.look(now)
 	want := normal
@@ -134,7 +135,11 @@ func (k *CheckKeeper) step(ctx context.Context, calls *Overlap[told],
 		wait = min(wait, k.again.Sub(now))
 	case due:
 		k.asking, k.asked, k.stale = true, true, false
-		k.ttl = min(cmp.Or(k.ttl, want), want)
+		if k.ttl = cmp.Or(k.ttl, want); want < k.ttl {
+			k.ttl, k.good, k.next = want, now, now
+			every = ReportEvery(want)
+			wait = every
+		}
 		calls.Go(ctx, func(ctx context.Context) told { return k.register(ctx, want) })
 	case k.fine && k.Out.Get().ID == "":
 		k.offer()
@@ -142,12 +147,15 @@ func (k *CheckKeeper) step(ctx context.Context, calls *Overlap[told],
 	if k.patient && !k.calmAt.IsZero() {
 		wait = min(wait, k.calmAt.Sub(now))
 	}
-	limit, next := max(normal/2, k.ttl/4), k.next
-	if again := k.sent.Add(limit / 2); k.pending > 0 && next.Before(again) {
-		next = again
+	limit, next, most := k.ttl/2, k.next, mostReports
+	if k.patient {
+		limit, most = max(normal/2, k.ttl/4), 2
+		if again := k.sent.Add(limit / 2); k.pending > 0 && next.Before(again) {
+			next = again
+		}
 	}
 	switch {
-	case !k.known, k.pending >= mostReports:
+	case !k.known, k.pending >= most:
 	case now.Before(next):
 		wait = min(wait, next.Sub(now))
 	default:
@@ -226,10 +234,10 @@ func (k *CheckKeeper) failed(err error, wait time.Duration) time.Duration {
 }
 
 // reported takes in what came of a report. The next one comes no sooner than the agent has taken
-// for this one.
+// for this one, if that is longer than usual.
 func (k *CheckKeeper) reported(r told, now time.Time) {
 	k.pending--
-	if after := now.Add(min(r.took, k.ttl/6)); after.After(k.next) {
+	if after := now.Add(min(r.took, k.ttl/6)); r.took > ReportEvery(k.ttl) && after.After(k.next) {
 		k.next = after
 	}
 	switch {

@@ -19,6 +19,7 @@ type consul struct {
 	link
 	client      *api.Client
 	callTimeout time.Duration
+	restraint   restraint
 	observer    facts.Observer
 	own         atomic.Pointer[string] // the session opened or renewed last; nil: there was none
 }

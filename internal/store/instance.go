@@ -63,7 +63,7 @@ func FitMeta(text string) string {
 // state of its check, whose TTL begins anew, and the sessions that are bound to it; the output that
 // was reported last comes into the catalog with it.
 func (s *consul) RegisterInstance(ctx context.Context, i Instance) error {
-	c := call{op: "register instance", key: i.ID, timeout: s.callTimeout,
+	c := call{op: "register instance", key: i.ID, timeout: s.timeoutOf(ctx), urgent: true,
 		need: "service:write on " + i.Service}
 	return s.do(ctx, c, func(ctx context.Context) error {
 		return s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
@@ -81,7 +81,7 @@ func (s *consul) RegisterInstance(ctx context.Context, i Instance) error {
 // it alone cost Consul no write for minutes. [ErrNotFound]: the agent knows no such check. It was
 // started anew without its data, or it is another one: requests go through a load balancer.
 func (s *consul) ReportInstance(ctx context.Context, i Instance, output string) error {
-	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx),
+	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx), urgent: true,
 		need: "service:write on " + i.Service}
 	return s.do(ctx, c, func(ctx context.Context) error {
 		err := s.client.Agent().UpdateTTLOpts(i.CheckID(), output, api.HealthPassing,
