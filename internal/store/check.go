@@ -144,6 +144,10 @@ func (k *CheckKeeper) step(ctx context.Context, calls *Overlap[told],
 	case k.fine && k.Out.Get().ID == "":
 		k.offer()
 	}
+	if c := k.Out.Get(); c.Slow != k.patient {
+		c.Slow = k.patient
+		k.Out.Set(c)
+	}
 	if k.patient && !k.calmAt.IsZero() {
 		wait = min(wait, k.calmAt.Sub(now))
 	}
@@ -263,7 +267,7 @@ func (k *CheckKeeper) reported(r told, now time.Time) {
 // offer says that the next session can be bound to the check.
 func (k *CheckKeeper) offer() {
 	c := k.Out.Get()
-	c.Known, c.ID, c.Slow = true, k.Instance.Get().CheckID(), k.patient
+	c.Known, c.ID = true, k.Instance.Get().CheckID()
 	if c.Reported.IsZero() { // later the check keeps the state that it has
 		c.Reported = time.Now()
 	}
