@@ -188,7 +188,7 @@ func FuzzAnswers(f *testing.F) {
 					t.Logf("session %+v\nmembership %+v\nleadership %+v\nassignments "+
 						"%+v\nholdings %+v\nplan %+v",
 						m.c.Session().Get(), m.c.Membership().Get(), m.c.Leadership().Get(),
-						m.c.Assignments().Get(), m.c.Holdings().Get(), m.c.Plan().Get())
+						m.c.Assignments().Get(), m.c.Holdings().Get(), m.c.Distribution().Get())
 				}
 			}()
 			// A poll that began before may be answered falsely a minute later still, and an index

@@ -44,7 +44,7 @@ func startWith(c *cluster, s actors.Config) {
 	}
 	c.await("shared out", time.Minute, c.balanced(30))
 	c.await("settled", time.Minute, func() bool {
-		return c.members[c.leader()].c.Plan().Get().Settled
+		return c.members[c.leader()].c.Distribution().Get().Settled
 	})
 }
 

@@ -20,7 +20,7 @@ func TestTheBrakeHoldsAVanishedWorkloadUntilAnOperatorOverridesIt(t *testing.T) 
 		if !c.balanced(60)() {
 			t.Errorf("the brake did not hold: %v", c.loads())
 		}
-		if b := c.members[c.leader()].c.Plan().Get().Brake; !strings.Contains(b, "60 of 60") {
+		if b := c.members[c.leader()].c.Distribution().Get().Brake; !strings.Contains(b, "60 of 60") {
 			t.Errorf("the plan does not say why nothing happens: %q", b)
 		}
 		if out := c.outputOf(c.leader()); !strings.Contains(out, "; the brake is on: ") ||
@@ -93,7 +93,7 @@ func TestAnOverrideIsForgottenByLaterLeaders(t *testing.T) {
 		if n := c.totalStarts(); n != 60 || c.leader() == "" {
 			t.Errorf("%d starts, leader %q", n, c.leader())
 		}
-		if b := c.members[c.leader()].c.Plan().Get().Brake; !strings.Contains(b, "60 of 60") {
+		if b := c.members[c.leader()].c.Distribution().Get().Brake; !strings.Contains(b, "60 of 60") {
 			t.Errorf("the plan does not say that the brake holds: %q", b)
 		}
 	})
@@ -117,7 +117,7 @@ func TestTheNextLeaderHoldsTheBrakeWhileMostIsGone(t *testing.T) {
 						before, after)
 				}
 			}
-			if b := c.members[c.leader()].c.Plan().Get().Brake; b == "" {
+			if b := c.members[c.leader()].c.Distribution().Get().Brake; b == "" {
 				t.Error("the next leader has no brake")
 			}
 		}

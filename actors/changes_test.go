@@ -103,9 +103,9 @@ func TestAChangedPayloadReachesRunningWorkAsItsHostHasChosen(t *testing.T) {
 				c.t.Errorf("%d: the other one was told %q", name, got)
 			}
 			changed := 0
-			events, err := op.Events(ctx)
+			log, err := op.EventLog(ctx)
 			c.must(err)
-			for _, e := range events {
+			for _, e := range log.All() {
 				if e.Kind == "changed" {
 					changed++
 				}

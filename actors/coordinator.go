@@ -94,6 +94,7 @@ func (c Config) settings() actor.Settings {
 		RestartWindow: c.RestartWindow,
 		OnChange:      actor.OnChange(c.OnChange),
 		Process:       *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
+		Copied: c.Copied,
 	}
 	if c.Work != nil {
 		set.Work = func(ctx context.Context, item actor.Item) error {
@@ -123,7 +124,12 @@ func (c *Coordinator) Run(ctx context.Context) error {
 			c.cells.leadership.Set(facts.Leadership{Role: facts.Uncertain})
 		}
 	}()
-	return c.root.Run(ctx)
+	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	defer context.AfterFunc(ctx, func() {
+		stop(fmt.Errorf("%w: %w", StopShutdown, context.Cause(ctx)))
+	})()
+	return c.root.Run(own)
 }
 
 // stopSlack is how much longer than its work a member may take to stop, all in all.
@@ -157,19 +163,19 @@ func (c *Coordinator) Settings() Config { return c.cfg }
 func (c *Coordinator) SetCapacity(weight uint64) { c.cells.capacity.Set(weight) }
 
 // Session is this member's Consul session and lease.
-func (c *Coordinator) Session() messages.Reader[facts.Session] {
+func (c *Coordinator) Session() messages.Reader[Session] {
 	return c.cells.session.Reader()
 }
 
 // Membership is how far this member has come with its own record.
-func (c *Coordinator) Membership() messages.Reader[facts.Membership] {
+func (c *Coordinator) Membership() messages.Reader[Membership] {
 	return c.cells.membership.Reader()
 }
 
 // Leadership is who leads, as far as this member can tell. It is what the leader-tracker said last:
 // while that actor hangs, Session tells whether the lease behind it still holds. The context of
 // Lead ends with the lease.
-func (c *Coordinator) Leadership() messages.Reader[facts.Leadership] {
+func (c *Coordinator) Leadership() messages.Reader[Leadership] {
 	return c.cells.leadership.Reader()
 }
 
@@ -184,8 +190,10 @@ func (c *Coordinator) Workload() messages.Reader[facts.Workload] {
 	return c.cells.workload.Reader()
 }
 
-// Plan is what this member has assigned as the leader; kept up to date while it leads.
-func (c *Coordinator) Plan() messages.Reader[facts.Plan] { return c.cells.plan.Reader() }
+// Distribution is what this member has assigned as the leader; kept up to date while it leads.
+func (c *Coordinator) Distribution() messages.Reader[Distribution] {
+	return c.cells.plan.Reader()
+}
 
 // Control is what operators have ordered; kept up to date while this member leads.
 func (c *Coordinator) Control() messages.Reader[facts.Control] {
@@ -198,7 +206,7 @@ func (c *Coordinator) Assignments() messages.Reader[facts.Assignments] {
 }
 
 // Holdings is what this member runs, or has not released yet.
-func (c *Coordinator) Holdings() messages.Reader[facts.Holdings] {
+func (c *Coordinator) Holdings() messages.Reader[Holdings] {
 	return c.cells.holdings.Reader()
 }
 
@@ -238,16 +246,16 @@ func (c *Coordinator) Counters() supervisor.Counters { return c.root.Counters() 
 // LogRecordsDropped is how many records of [Config.Logger] were dropped so far.
 func (c *Coordinator) LogRecordsDropped() int { return asynclog.Dropped(c.cfg.Logger) }
 
-// Stuck finds the actor that has hung at now for the longest time, and since when it has been at
+// Hanging finds the actor that has hung at now for the longest time, and since when it has been at
 // what it does; the empty string if none does. The lease is not renewed while an actor hangs, so
 // that others take the items over.
-func (c *Coordinator) Stuck(now time.Time) (actor string, since time.Time) {
+func (c *Coordinator) Hanging(now time.Time) (actor string, since time.Time) {
 	return c.base.Stuck(now)
 }
 
-// Events follows what happens to the actors; size is how many events may wait
-// for a slow reader before some are dropped, which the stream then says.
-func (c *Coordinator) Events(size int) *supervisor.Subscription { return c.root.Subscribe(size) }
+// Subscribe follows what happens to the actors; size is how many steps may wait for a slow reader
+// before some are dropped, which the stream then says.
+func (c *Coordinator) Subscribe(size int) *supervisor.Subscription { return c.root.Subscribe(size) }
 
 // ErrNotFound is returned by [KV.Get] for a key that does not exist (an empty value is a value).
 var ErrNotFound = store.ErrNotFound

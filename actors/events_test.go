@@ -26,11 +26,11 @@ func logged(t *testing.T, f func(w watched)) {
 
 func (w watched) events() []operator.Event {
 	w.t.Helper()
-	events, err := w.op.Events(w.t.Context())
+	log, err := w.op.EventLog(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return events
+	return log.All()
 }
 
 // last is the index of the last event.

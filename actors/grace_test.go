@@ -3,9 +3,11 @@ package actors_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
@@ -115,12 +117,25 @@ func (c *cluster) heldBy(member, item string) bool {
 	return found
 }
 
-// Leaders that come and go every 8 s, in an orderly way or killed with a guard that speaks for
-// them, each hand on how long a vanished member has been waited for.
+// killForGood kills a member whose guard speaks for it.
+func (c *cluster) killForGood(id string) {
+	l := protocol.Leaving{Member: id, Session: c.members[id].c.Session().Get().ID, Clear: true}
+	c.kill(id)
+	if _, err := c.store.Depart(c.t.Context(), l); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Leaders that come and go, in an orderly way or killed with a guard that speaks for them, each hand
+// on how long a vanished member has been waited for. The bound holds for leaders that live for a
+// second too, as those that run out of memory.
 func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
-	for name, goes := range map[string]func(c *cluster, id string){
-		"resigned": (*cluster).stop,
-		"drained": func(c *cluster, id string) {
+	for name, x := range map[string]struct {
+		lives time.Duration
+		goes  func(c *cluster, id string)
+	}{
+		"resigned": {3500 * time.Millisecond, (*cluster).stop},
+		"drained": {3500 * time.Millisecond, func(c *cluster, id string) {
 			op, err := operator.New(c.client, "demo")
 			if err == nil {
 				err = op.Drain(c.t.Context(), id)
@@ -129,15 +144,11 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 				c.t.Fatal(err)
 			}
 			c.await("it leads no more", 2*time.Second, func() bool { return c.leader() != id })
-		},
-		"killed": func(c *cluster, id string) {
-			l := protocol.Leaving{Member: id, Session: c.members[id].c.Session().Get().ID,
-				Clear: true}
-			c.kill(id)
-			if _, err := c.store.Depart(c.t.Context(), l); err != nil {
-				c.t.Fatal(err)
-			}
-		},
+		}},
+		"killed":             {3500 * time.Millisecond, (*cluster).killForGood},
+		"killed after 1.5 s": {1500 * time.Millisecond, (*cluster).killForGood},
+		"killed after 1 s":   {time.Second, (*cluster).killForGood},
+		"resigned after 1 s": {time.Second, (*cluster).stop},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(c *cluster) {
@@ -147,13 +158,14 @@ func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 				its := c.itemsOf(victim)
 				cfg := c.members[victim].c.Settings()
 				bound := cfg.Bounds().TakeOver.Total()
-				if name == "killed" {
-					// what a leader has waited since its last note is lost with it
-					bound += 2 * cfg.TTL / 4
+				if strings.HasPrefix(name, "killed") {
+					// What a leader has waited since its last note is lost with it: a fifth of its
+					// time. So is what a take of the leadership takes.
+					bound += cfg.Lease / 4
 				}
 				c.kill(victim)
 				begin := time.Now()
-				leadersComeAndGo(c, its, begin, bound, 3500*time.Millisecond, goes)
+				leadersComeAndGo(c, its, begin, bound, x.lives, x.goes)
 			})
 		})
 	}
@@ -247,13 +259,13 @@ func TestAGraceIsNotProlongedByDeletionsThatConsulForgets(t *testing.T) {
 				c.stop(c.follower())
 				time.Sleep(after)
 				leader := c.members[c.leader()]
-				plan := leader.c.Plan().Get()
+				plan := leader.c.Distribution().Get()
 				its, victim := c.itemsOf(c.follower()), c.follower()
 				c.kill(victim)
 				c.await("its items elsewhere", leader.c.Settings().Bounds().TakeOver.Total(),
 					c.runs(its))
 				time.Sleep(2 * time.Minute)
-				if now := leader.c.Plan().Get(); now.Term != plan.Term || now.Epoch != plan.Epoch {
+				if now := leader.c.Distribution().Get(); now.Term != plan.Term || now.Epoch != plan.Epoch {
 					t.Errorf("epoch %d of term %d, was %d of %d", now.Epoch, now.Term, plan.Epoch,
 						plan.Term)
 				}
@@ -264,19 +276,39 @@ func TestAGraceIsNotProlongedByDeletionsThatConsulForgets(t *testing.T) {
 
 // The brake for vanished members lets go by itself, also when leaders come and go meanwhile.
 func TestABrakeIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
+	for lives, goes := range map[time.Duration]func(*cluster, string){
+		30 * time.Second: (*cluster).stop, 1500 * time.Millisecond: (*cluster).killForGood} {
+		run(t, func(c *cluster) {
+			several(c, 8, 40)
+			time.Sleep(10 * time.Second)
+			cfg := c.members["n0"].c.Settings()
+			bound := cfg.Bounds().TakeOver.Total() + cfg.BrakeHold*5/4
+			var its []string
+			for range 5 {
+				victim := c.follower()
+				its = append(its, c.itemsOf(victim)...)
+				c.kill(victim)
+			}
+			leadersComeAndGo(c, its, time.Now(), bound, lives, goes)
+		})
+	}
+}
+
+// Items that a member keeps while it is away move when their time is over, whoever leads.
+func TestItemsAreKeptForNoLongerThoughLeadersComeAndGo(t *testing.T) {
+	const kept = 20 * time.Second
 	run(t, func(c *cluster) {
-		several(c, 8, 40)
+		several(c, 5, 30)
 		time.Sleep(10 * time.Second)
-		cfg := c.members["n0"].c.Settings()
-		bound := cfg.Bounds().TakeOver.Total() + cfg.BrakeHold
-		var its []string
-		for range 5 {
-			victim := c.follower()
-			its = append(its, c.itemsOf(victim)...)
-			c.kill(victim)
+		victim := c.start("kept", func(cfg *actors.Config) { cfg.KeepItems = kept }).id
+		c.await("its share", 20*time.Second, c.balanced(30))
+		its, begin := c.itemsOf(victim), time.Now()
+		c.stop(victim)
+		leadersComeAndGo(c, its, begin, kept*5/4+5*time.Second, 1500*time.Millisecond,
+			(*cluster).killForGood)
+		if took := time.Since(begin); took < kept {
+			t.Errorf("they run elsewhere after %v, and were to be kept for %v", took, kept)
 		}
-		begin := time.Now()
-		leadersComeAndGo(c, its, begin, bound, 30*time.Second, (*cluster).stop)
 	})
 }
 

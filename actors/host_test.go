@@ -112,11 +112,11 @@ func TestAClientThatCannotBeMadeFromTheEnvironmentIsSaidToBeOne(t *testing.T) {
 	_, member := actors.New(cfg)
 	_, orders := operator.New(nil, "demo")
 	_, router := routing.New(routing.Config{Service: "demo"})
-	_, find := routing.Find(t.Context(), routing.Config{Service: "demo"}, "w")
+	_, find := routing.Locate(t.Context(), routing.Config{Service: "demo"}, "w")
 	_, config := configstore.New(configstore.Config{Service: "demo"})
 	_, depart := actors.Depart(t.Context(), cfg, "", true)
 	for door, err := range map[string]error{"New": member, "operator.New": orders,
-		"routing.New": router, "routing.Find": find, "configstore.New": config, "Depart": depart} {
+		"routing.New": router, "routing.Locate": find, "configstore.New": config, "Depart": depart} {
 		if err == nil || !strings.Contains(err.Error(), "the CONSUL_HTTP_* variables: ") {
 			t.Errorf("%s: %v", door, err)
 		}

@@ -282,7 +282,7 @@ func (c *cluster) consistent() {
 		if m.c.Control().Get().Freeze {
 			c.t.Errorf("the leader takes itself for frozen")
 		}
-		if p := m.c.Plan().Get(); !p.Settled || p.Owned != len(work) {
+		if p := m.c.Distribution().Get(); !p.Settled || p.Owned != len(work) {
 			c.t.Errorf("the leader's plan is %+v of %d items", p, len(work))
 		}
 	}
@@ -330,7 +330,7 @@ func (c *cluster) owners() map[string]string {
 func (c *cluster) settled() bool {
 	for _, m := range c.members {
 		if m.c.Leadership().Get().Role == facts.Leading {
-			return m.c.Plan().Get().Settled
+			return m.c.Distribution().Get().Settled
 		}
 	}
 	return false

@@ -27,7 +27,7 @@ func three(c *cluster, items int, options ...option) {
 	}
 	c.await("the items shared out", 20*time.Second, c.balanced(items))
 	c.await("settled", 20*time.Second, func() bool {
-		return c.members[c.leader()].c.Plan().Get().Settled
+		return c.members[c.leader()].c.Distribution().Get().Settled
 	})
 }
 

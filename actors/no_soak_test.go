@@ -61,7 +61,7 @@ func TestATakeOverWithoutASoakMovesNothingTwice(t *testing.T) {
 					c.await("shared out", time.Minute, c.balanced(80))
 					c.await("somebody leads", time.Minute, func() bool { return c.leader() != "" })
 					c.await("settled", time.Minute, func() bool {
-						return c.members[c.leader()].c.Plan().Get().Settled
+						return c.members[c.leader()].c.Distribution().Get().Settled
 					})
 					before := c.totalStarts()
 					for range 3 {

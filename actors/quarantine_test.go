@@ -140,7 +140,7 @@ func TestAnItemThatFailsAtTwoMembersIsRunByNobody(t *testing.T) {
 			status.Work.States[operator.ItemQuarantined] != 1 {
 			t.Errorf("wrong is %q, the states are %v", got, status.Work.States)
 		}
-		plan := w.members[w.leader()].c.Plan().Get()
+		plan := w.members[w.leader()].c.Distribution().Get()
 		if plan.Quarantined != 1 || plan.Free != 0 || plan.Unplaced != 0 || !plan.Settled {
 			t.Errorf("the plan is %+v", plan)
 		}

@@ -54,17 +54,17 @@ func (s *storm) whole(what string, limit time.Duration) {
 // together would like, are whole soon. They do not keep it busy by what they do because it is busy.
 func TestManyMembersAreWholeSoonAtABusyConsul(t *testing.T) {
 	const members, perMember = 100, 20
-	for name, consul := range map[string]transport.Busy{
-		"a server of 150 answers a second": {Answers: 150, Agent: 150},
-		"an agent of 30 answers a second":  {Answers: 1000, Agent: 30},
+	for name, answers := range map[string]struct{ all, agent int }{
+		"a server of 150 answers a second": {150, 150},
+		"an agent of 30 answers a second":  {1000, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := devconsul.New(devconsul.Config{})
 				defer server.Close()
 				s := &storm{t: t, items: members * perMember,
-					way: &transport.Busy{To: server.RoundTripper(), Answers: consul.Answers,
-						Agent: consul.Agent}}
+					way: &transport.Busy{To: server.RoundTripper(), Answers: answers.all,
+						Agent: answers.agent}}
 				admin := server.Client()
 				for i := range s.items {
 					if _, err := admin.KV().Put(&api.KVPair{

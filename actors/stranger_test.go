@@ -105,7 +105,7 @@ func TestCapacityIsAHardLimit(t *testing.T) {
 		if n := c.loads()["n1"]; n != 4 {
 			t.Errorf("n1 runs %d items with room for 4", n)
 		}
-		if p := c.members["n1"].c.Plan().Get(); p.Unplaced != 6 || p.Free != 6 {
+		if p := c.members["n1"].c.Distribution().Get(); p.Unplaced != 6 || p.Free != 6 {
 			t.Errorf("the plan says %+v, want 6 unplaced", p)
 		}
 		c.start("n2")

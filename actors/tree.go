@@ -28,7 +28,7 @@ type cells struct {
 	acks        *messages.State[facts.Acks]
 	workload    *messages.State[facts.Workload]
 	control     *messages.State[facts.Control]
-	plan        *messages.State[facts.Plan]
+	plan        *messages.State[facts.Distribution]
 	assignments *messages.State[facts.Assignments]
 	holdings    *messages.State[facts.Holdings]
 	leave       *messages.Mailbox[member.LeaveOrder, struct{}]
@@ -54,7 +54,7 @@ func newCells(b *actor.Base) *cells {
 		acks:        messages.NewState(facts.Acks{}),
 		workload:    messages.NewState(facts.Workload{}),
 		control:     messages.NewState(facts.Control{}),
-		plan:        messages.NewState(facts.Plan{}),
+		plan:        messages.NewState(facts.Distribution{}),
 		assignments: messages.NewState(facts.Assignments{}),
 		holdings:    messages.NewState(facts.Holdings{}),
 		leave:       messages.NewMailbox[member.LeaveOrder, struct{}](),

@@ -16,7 +16,7 @@ type child struct {
 	base context.Context // of all its incarnations, with its pprof labels; immutable once set
 	pos  uint64          // rises along the list
 
-	state       State
+	state       ChildState
 	since       int64 // of the state: in ns after 1970, a third of a time.Time
 	incarnation int
 	run         *run    // the newest incarnation; immutable after the loop is over
@@ -37,7 +37,7 @@ type child struct {
 // record is what most children never have. It would be a sixth of the memory of an idle child.
 type record struct {
 	restarts int
-	last     *Cause
+	last     *End
 	policy   Backoff
 	failures failures
 }
@@ -178,7 +178,7 @@ type failures struct {
 
 type failure struct {
 	at    time.Duration
-	cause Cause
+	cause End
 }
 
 // maxCauses is how many failures are kept where no smaller limit is set.
@@ -186,7 +186,7 @@ const maxCauses = 100
 
 // add counts a failure after a run of that length. It forgets those that are out of the period, and
 // those beyond the most, and gives the number that is left.
-func (f *failures) add(cause Cause, ran, period time.Duration, most int) int {
+func (f *failures) add(cause End, ran, period time.Duration, most int) int {
 	f.ran += ran
 	for f.from < len(f.list) && f.ran-f.list[f.from].at >= period {
 		f.from++
@@ -201,8 +201,8 @@ func (f *failures) add(cause Cause, ran, period time.Duration, most int) int {
 	return len(f.list) - f.from
 }
 
-func (f *failures) causes() []Cause {
-	var causes []Cause
+func (f *failures) causes() []End {
+	var causes []End
 	for _, one := range f.list[f.from:] {
 		causes = append(causes, one.cause)
 	}

@@ -21,13 +21,13 @@ func (l *loop) ended(r *run) {
 	if e.kind == KindPanic {
 		l.count(c, addPanic)
 	}
-	cause := Cause{Path: c.path, Incarnation: r.incarnation, When: now, Kind: e.kind, Err: err}
+	cause := End{Path: c.path, Incarnation: r.incarnation, When: now, Kind: e.kind, Err: err}
 	if asked {
-		l.publish(Event{Type: EventStopped, Kind: e.kind, Err: err}, c)
+		l.publish(Step{Type: StepStopped, Kind: e.kind, Err: err}, c)
 		l.noteBadStop(c, cause)
 	} else {
 		c.keep(cause)
-		l.publish(Event{Type: EventEnded, Kind: e.kind, Err: err}, c)
+		l.publish(Step{Type: StepEnded, Kind: e.kind, Err: err}, c)
 	}
 	// A tree that was asked to stop may hold a child whose turn to stop had not come.
 	fatal := e.escalates && (!asked || r.sub != nil)
@@ -63,7 +63,7 @@ func (l *loop) ended(r *run) {
 
 // noteBadStop keeps what a child did on its way out. Its context was done: it has stopped, whatever
 // it returned. A panic leaves its trace.
-func (l *loop) noteBadStop(c *child, cause Cause) {
+func (l *loop) noteBadStop(c *child, cause End) {
 	if cause.Kind == KindPanic || cause.Kind == KindGoexit {
 		c.keep(cause)
 		l.log.Warn("child-failed-while-stopping", cause.attrs()...)
@@ -71,25 +71,25 @@ func (l *loop) noteBadStop(c *child, cause Cause) {
 }
 
 // keep replaces the last cause.
-func (c *child) keep(cause Cause) {
+func (c *child) keep(cause End) {
 	f := c.faults()
 	if f.last == nil {
-		f.last = new(Cause)
+		f.last = new(End)
 	}
 	*f.last = cause
 }
 
 // lastCause is what is known of why the child does not run.
-func (c *child) lastCause() Cause {
+func (c *child) lastCause() End {
 	if c.record != nil && c.record.last != nil {
 		return *c.record.last
 	}
-	return Cause{Path: c.path, Incarnation: c.incarnation, When: time.Unix(0, c.since),
+	return End{Path: c.path, Incarnation: c.incarnation, When: time.Unix(0, c.since),
 		Kind: KindNil}
 }
 
 // retire is for a child that is not restarted.
-func (l *loop) retire(c *child, cause Cause) {
+func (l *loop) retire(c *child, cause End) {
 	failed := cause.Kind != KindNil
 	l.logFailure(failed, cause, "restart", "none")
 	switch {
@@ -112,7 +112,7 @@ func (l *loop) failuresOf(c *child) *failures {
 
 // fail restarts a child after its backoff, with those that its strategy names, unless there were
 // too many restarts.
-func (l *loop) fail(r *run, cause Cause) {
+func (l *loop) fail(r *run, cause End) {
 	c, ran := r.c, time.Duration(l.at(cause.When)-r.started)
 	f, counted := l.failuresOf(c), ran
 	if whole := l.group.whole; l.tree.Strategy != OneForOne && !whole.IsZero() {
@@ -142,7 +142,7 @@ func (l *loop) fail(r *run, cause Cause) {
 	l.count(c, addRestart)
 	l.setState(c, StateBackoff, cause.When)
 	l.deadlines.set(c, cause.When.Add(wait))
-	l.publish(Event{Type: EventRestarting, After: wait, Kind: cause.Kind, Err: cause.Err}, c)
+	l.publish(Step{Type: StepRestarting, After: wait, Kind: cause.Kind, Err: cause.Err}, c)
 	l.logFailure(true, cause, "restart_in", wait)
 	if l.tree.Strategy == OneForOne {
 		return
@@ -155,7 +155,7 @@ func (l *loop) fail(r *run, cause Cause) {
 	l.beginSweep(from, ErrRestarted)
 }
 
-func (l *loop) logFailure(failed bool, cause Cause, more ...any) {
+func (l *loop) logFailure(failed bool, cause End, more ...any) {
 	if failed && l.log.Enabled(context.Background(), slog.LevelWarn) {
 		l.log.Warn("child-failed", append(cause.attrs(), more...)...)
 	}
@@ -163,7 +163,7 @@ func (l *loop) logFailure(failed bool, cause Cause, more ...any) {
 
 // giveUp stops everything. The error goes to the parent when that is done. An Escalate that comes
 // by then goes before another reason: the parent must not start the tree again.
-func (l *loop) giveUp(reason string, fatal bool, causes []Cause) {
+func (l *loop) giveUp(reason string, fatal bool, causes []End) {
 	first := l.escalated == nil
 	if !first && (l.fatal || !fatal) {
 		return
@@ -174,7 +174,7 @@ func (l *loop) giveUp(reason string, fatal bool, causes []Cause) {
 		return // it has been told, and counted
 	}
 	l.hub.tally.count(l.path, addEscalation)
-	l.hub.publish(Event{Type: EventEscalated, Path: l.path, Incarnation: l.incarnation,
+	l.hub.publish(Step{Type: StepEscalated, Path: l.path, Incarnation: l.incarnation,
 		Err: l.escalated})
 	l.log.Error("supervisor-escalated", "path", l.path, "reason", reason, "err", l.escalated)
 	l.stop(l.escalated)
@@ -242,7 +242,7 @@ func (l *loop) askToStop(c *child, why error) {
 	if t := c.def.stopTimeout(); t > 0 {
 		l.deadlines.set(c, now.Add(t))
 	}
-	l.publish(Event{Type: EventStopping, Err: why}, c)
+	l.publish(Step{Type: StepStopping, Err: why}, c)
 	c.run.cancel(why)
 }
 
@@ -277,8 +277,8 @@ func (l *loop) abandon(r *run, stack string) {
 	l.count(c, addAbandoned)
 	l.setState(c, StateStuck, now)
 	err := stuckError(c.abandoned())
-	c.keep(Cause{Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck, Err: err})
-	l.publish(Event{Type: EventStuck, Kind: KindStuck, Err: err}, c)
+	c.keep(End{Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck, Err: err})
+	l.publish(Step{Type: StepStuck, Kind: KindStuck, Err: err}, c)
 	l.log.Error("child-stuck", "path", c.path, "waited", r.stuck.Waited, "stack", stack)
 }
 
@@ -300,7 +300,7 @@ func (l *loop) endedLate(r *run) {
 
 // announceLate tells of the end of a run that had been abandoned. That of a tree has been told.
 func (l *loop) announceLate(r *run) {
-	e := Event{Type: EventEndedLate, Path: r.c.path, Incarnation: r.incarnation}
+	e := Step{Type: StepEndedLate, Path: r.c.path, Incarnation: r.incarnation}
 	if r.stuck != nil {
 		e.Kind, e.Err = r.end.kind, r.end.err
 	}

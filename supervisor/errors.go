@@ -45,8 +45,8 @@ const (
 	KindStuck  Kind = "stuck"  // did not stop in time; the error is a *StuckError
 )
 
-// Cause is one end of one child.
-type Cause struct {
+// End is one end of one child.
+type End struct {
 	Path        string
 	Incarnation int
 	When        time.Time
@@ -54,12 +54,12 @@ type Cause struct {
 	Err         error
 }
 
-func (c Cause) String() string {
+func (c End) String() string {
 	return fmt.Sprintf("%s (incarnation %d): %s: %v", c.Path, c.Incarnation, c.Kind, c.Err)
 }
 
 // attrs are what the log says of a failure: of a panic also its stack.
-func (c Cause) attrs() []any {
+func (c End) attrs() []any {
 	attrs := []any{"path", c.Path, "incarnation", c.Incarnation, "kind", string(c.Kind), "err",
 		c.Err}
 	if p, ok := c.Err.(*PanicError); ok {
@@ -69,7 +69,7 @@ func (c Cause) attrs() []any {
 }
 
 // MarshalJSON writes the error as its text.
-func (c Cause) MarshalJSON() ([]byte, error) {
+func (c End) MarshalJSON() ([]byte, error) {
 	text := ""
 	if c.Err != nil {
 		text = c.Err.Error()
@@ -90,9 +90,9 @@ type EscalationError struct {
 	// Reason in plain words.
 	Reason string
 	// Causes are the failures within Period of the child that broke the supervisor, or of the group
-	// that restarts together, oldest first: about 100 at the most, or one more than MaxRestarts. The Err of a
-	// nested supervisor is its own *EscalationError, so all levels are in it.
-	Causes []Cause
+	// that restarts together, oldest first: about 100 at the most, or one more than MaxRestarts. The
+	// Err of a nested supervisor is its own *EscalationError, so all levels are in it.
+	Causes []End
 }
 
 // Error is one line, down to the last cause. See History and %+v for all.
@@ -128,8 +128,8 @@ func (e *EscalationError) Unwrap() []error {
 
 // History is every cause through all levels, oldest first: what a nested supervisor gave up for
 // comes before its giving up.
-func (e *EscalationError) History() []Cause {
-	var all []Cause
+func (e *EscalationError) History() []End {
+	var all []End
 	for _, c := range e.Causes {
 		if inner, ok := c.Err.(*EscalationError); ok {
 			all = append(all, inner.History()...)

@@ -9,38 +9,38 @@ import (
 	"time"
 )
 
-// EventType says what happened.
-type EventType string
+// StepType says what happened.
+type StepType string
 
 const (
-	EventStarted    EventType = "started"
-	EventReady      EventType = "ready"
-	EventEnded      EventType = "ended"      // by itself: Kind, Err
-	EventRestarting EventType = "restarting" // will be started again: After, and why: Kind, Err
+	StepStarted    StepType = "started"
+	StepReady      StepType = "ready"
+	StepEnded      StepType = "ended"      // by itself: Kind, Err
+	StepRestarting StepType = "restarting" // will be started again: After, and why: Kind, Err
 	// the supervisor at Path gave up: Err is its *EscalationError
-	EventEscalated EventType = "escalated"
-	EventStopping  EventType = "stopping" // was asked to stop: Err is why
-	EventStopped   EventType = "stopped"  // ended after it was asked: Kind, Err
+	StepEscalated StepType = "escalated"
+	StepStopping  StepType = "stopping" // was asked to stop: Err is why
+	StepStopped   StepType = "stopped"  // ended after it was asked: Kind, Err
 	// did not stop in time and was abandoned: Err is a *StuckError
-	EventStuck EventType = "stuck"
+	StepStuck StepType = "stuck"
 	// had been abandoned, and has ended after all: Kind, Err
-	EventEndedLate EventType = "ended-late"
+	StepEndedLate StepType = "ended-late"
 )
 
-// Event is one step in the life of a child or of the root.
-type Event struct {
+// Step is one step in the life of a child or of the root.
+type Step struct {
 	At          time.Time
-	Type        EventType
+	Type        StepType
 	Path        string
 	Incarnation int
 	Kind        Kind
 	Err         error
 	After       time.Duration
-	// Dropped counts the events that this subscriber lost just before this one.
+	// Dropped counts the steps that this subscriber lost just before this one.
 	Dropped uint64
 }
 
-// hub hands events to subscribers. Without any, an event costs one load. It holds the tree's counts.
+// hub hands steps to subscribers. Without any, a step costs one load. It holds the tree's counts.
 type hub struct {
 	mu   sync.Mutex
 	subs atomic.Pointer[[]*Subscription]
@@ -54,7 +54,7 @@ func (h *hub) silent() bool {
 	return subs == nil || len(*subs) == 0
 }
 
-func (h *hub) publish(e Event) {
+func (h *hub) publish(e Step) {
 	if h.silent() {
 		return
 	}
@@ -77,9 +77,9 @@ func (h *hub) change(f func([]*Subscription) []*Subscription) {
 	h.subs.Store(&subs)
 }
 
-// Subscribe opens a stream of the events from now on, over all Runs, until it is closed. It keeps
-// the newest size events (at least 1) that have not been read. Older ones are dropped, and counted
-// in the next one read. So a slow reader never delays the supervisor. Events of one child come in
+// Subscribe opens a stream of the steps from now on, over all Runs, until it is closed. It keeps
+// the newest size steps (at least 1) that have not been read. Older ones are dropped, and counted
+// in the next one read. So a slow reader never delays the supervisor. Steps of one child come in
 // order. Those of different supervisors in the tree may overtake one another by a moment.
 func (s *Supervisor) Subscribe(size int) *Subscription {
 	sub := &Subscription{hub: &s.hub, size: max(size, 1), wake: make(chan struct{}, 1)}
@@ -87,19 +87,19 @@ func (s *Supervisor) Subscribe(size int) *Subscription {
 	return sub
 }
 
-// Subscription is a bounded stream of events, for one reader.
+// Subscription is a bounded stream of steps, for one reader.
 type Subscription struct {
 	hub  *hub
 	size int
 	wake chan struct{}
 
 	mu      sync.Mutex
-	unread  []Event // oldest first
-	dropped uint64  // before these
+	unread  []Step // oldest first
+	dropped uint64 // before these
 	closed  bool
 }
 
-func (s *Subscription) push(e Event) {
+func (s *Subscription) push(e Step) {
 	s.mu.Lock()
 	if !s.closed {
 		if len(s.unread) == s.size {
@@ -116,7 +116,7 @@ func (s *Subscription) push(e Event) {
 }
 
 // Pending takes, without waiting, what has not been read.
-func (s *Subscription) Pending() []Event {
+func (s *Subscription) Pending() []Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.unread) == 0 {
@@ -128,10 +128,10 @@ func (s *Subscription) Pending() []Event {
 	return events
 }
 
-// All gives the events as they come, until ctx ends or the subscription is closed. What is pending
-// then is still given. Events that the loop's body leaves are lost with the break of the loop.
-func (s *Subscription) All(ctx context.Context) iter.Seq[Event] {
-	return func(yield func(Event) bool) {
+// All gives the steps as they come, until ctx ends or the subscription is closed. What is pending
+// then is still given. Steps that the loop's body leaves are lost with the break of the loop.
+func (s *Subscription) All(ctx context.Context) iter.Seq[Step] {
+	return func(yield func(Step) bool) {
 		for {
 			s.mu.Lock()
 			over := s.closed || ctx.Err() != nil

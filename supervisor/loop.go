@@ -213,7 +213,7 @@ func (l *loop) startOn() bool {
 // start runs a new incarnation, but never beside an older one: then it escalates and reports false.
 func (l *loop) start(c *child, now time.Time) bool {
 	if c.lingers {
-		cause := Cause{Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck,
+		cause := End{Path: c.path, Incarnation: c.incarnation, When: now, Kind: KindStuck,
 			Err: stuckError(c.abandoned())}
 		l.giveUp("it cannot restart a child that is still running", false,
 			append(l.failuresOf(c).causes(), cause))
@@ -244,7 +244,7 @@ func (l *loop) start(c *child, now time.Time) bool {
 	if c.def.Gate {
 		l.deadlines.set(c, now.Add(gateWord))
 	}
-	l.publish(Event{Type: EventStarted}, c)
+	l.publish(Step{Type: StepStarted}, c)
 	go r.live()
 	return true
 }
@@ -259,7 +259,7 @@ func (l *loop) becameReady(r *run) {
 		l.deadlines.clear(c)
 		l.setState(c, StateRunning, time.Now())
 	}
-	l.publish(Event{Type: EventReady}, c)
+	l.publish(Step{Type: StepReady}, c)
 }
 
 // expire handles all deadlines that are over: gates that are closed for long, restarts that are
@@ -334,7 +334,7 @@ func (l *loop) drop(c *child) {
 	l.removals.ring()
 }
 
-func (l *loop) setState(c *child, s State, now time.Time) {
+func (l *loop) setState(c *child, s ChildState, now time.Time) {
 	if c.state == StateBackoff {
 		l.cooling--
 	}
@@ -344,7 +344,7 @@ func (l *loop) setState(c *child, s State, now time.Time) {
 	c.state, c.since = s, now.UnixNano()
 }
 
-func (l *loop) publish(e Event, c *child) {
+func (l *loop) publish(e Step, c *child) {
 	if !l.hub.silent() {
 		e.Path, e.Incarnation = c.path, c.incarnation
 		l.hub.publish(e)

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// State of a child, or of a supervisor as its parent's child.
-type State string
+// ChildState is the state of a child, or of a supervisor as its parent's child.
+type ChildState string
 
 const (
-	StateWaiting  State = "waiting"  // for its turn to start
-	StateStarting State = "starting" // runs; gated or a Tree, and not ready yet
-	StateRunning  State = "running"
-	StateBackoff  State = "backoff"  // ended, will be started at NextRestart
-	StateStopping State = "stopping" // was asked to stop
-	StateStopped  State = "stopped"  // has stopped as asked
-	StateStuck    State = "stuck"    // did not stop in time, was abandoned, still runs
-	StateDone     State = "done"     // returned nil and is not restarted
-	StateFailed   State = "failed"   // failed and is not restarted
+	StateWaiting  ChildState = "waiting"  // for its turn to start
+	StateStarting ChildState = "starting" // runs; gated or a Tree, and not ready yet
+	StateRunning  ChildState = "running"
+	StateBackoff  ChildState = "backoff"  // ended, will be started at NextRestart
+	StateStopping ChildState = "stopping" // was asked to stop
+	StateStopped  ChildState = "stopped"  // has stopped as asked
+	StateStuck    ChildState = "stuck"    // did not stop in time, was abandoned, still runs
+	StateDone     ChildState = "done"     // returned nil and is not restarted
+	StateFailed   ChildState = "failed"   // failed and is not restarted
 )
 
 // Report is a snapshot of a tree. It can be marshalled to JSON.
 type Report struct {
-	Name  string    `json:"name"`
-	Path  string    `json:"path"`
-	State State     `json:"state"`
-	Since time.Time `json:"since,omitzero"` // of the state
+	Name  string     `json:"name"`
+	Path  string     `json:"path"`
+	State ChildState `json:"state"`
+	Since time.Time  `json:"since,omitzero"` // of the state
 	// Incarnation counts starts: 1 is the first, 0 means never started.
 	Incarnation int `json:"incarnation"`
 	// Restarts counts those that the child's own end brought about in this incarnation of its
@@ -35,7 +35,7 @@ type Report struct {
 	Ready    bool    `json:"ready"` // has called Ready in this incarnation
 	Dynamic  bool    `json:"dynamic,omitempty"`
 	// LastCause is its last end that nobody had asked for, or a panic while it stopped.
-	LastCause   *Cause    `json:"last_cause,omitempty"`
+	LastCause   *End      `json:"last_cause,omitempty"`
 	NextRestart time.Time `json:"next_restart,omitzero"` // in StateBackoff
 	// Strategy and Children of a supervisor, in starting order. Children of one that does not run
 	// are those of its last incarnation, as they were at its end.
@@ -149,7 +149,7 @@ func (l *loop) snapshot() snapshot {
 }
 
 // state of the root; a nested supervisor is described by its parent.
-func (l *loop) state() State {
+func (l *loop) state() ChildState {
 	switch {
 	case l.finished() && l.escalated != nil:
 		return StateFailed

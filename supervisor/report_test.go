@@ -123,9 +123,9 @@ func TestEventsTellTheStory(t *testing.T) {
 		for e := range sub.All(t.Context()) {
 			line := fmt.Sprintf("%s %s %d", e.Path, e.Type, e.Incarnation)
 			switch e.Type {
-			case supervisor.EventRestarting:
+			case supervisor.StepRestarting:
 				line += fmt.Sprint(" ", e.After, " ", e.Kind, " ", e.Err)
-			case supervisor.EventEscalated:
+			case supervisor.StepEscalated:
 				if e.Err != esc {
 					t.Errorf("escalated with %v", e.Err)
 				}
@@ -165,7 +165,7 @@ func TestASlowReaderLosesTheOldestAndIsTold(t *testing.T) {
 		events := sub.Pending()
 		total := 2 + 3*100 + 2 // root started and ready, three a run, root stopping and stopped
 		if len(events) != 7 || events[0].Dropped != uint64(total-7) ||
-			events[6].Type != supervisor.EventStopped {
+			events[6].Type != supervisor.StepStopped {
 			t.Errorf("%d events, %d dropped, last %s", len(events), events[0].Dropped,
 				events[6].Type)
 		}

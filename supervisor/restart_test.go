@@ -79,7 +79,7 @@ func TestRestartTypes(t *testing.T) {
 		name    string
 		restart supervisor.Restart
 		end     func() error
-		state   supervisor.State
+		state   supervisor.ChildState
 	}{
 		{"permanent, nil", supervisor.Permanent, func() error {
 			return nil

@@ -105,14 +105,14 @@ func TestAChildThatWillNotStopIsNamedWithItsStackAndKeepsNobodyElse(t *testing.T
 		}
 		close(letGo)
 		synctest.Wait()
-		var types []supervisor.EventType
+		var types []supervisor.StepType
 		for _, e := range sub.Pending() {
 			if e.Path == "root/office/clerk" {
 				types = append(types, e.Type)
 			}
 		}
-		if len(types) != 3 || types[1] != supervisor.EventStuck ||
-			types[2] != supervisor.EventEndedLate {
+		if len(types) != 3 || types[1] != supervisor.StepStuck ||
+			types[2] != supervisor.StepEndedLate {
 			t.Errorf("events %v", types)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

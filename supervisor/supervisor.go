@@ -82,12 +82,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tell := func(t EventType, why error) {
-		s.hub.publish(Event{Type: t, Path: s.name, Incarnation: l.incarnation, Err: why})
+	tell := func(t StepType, why error) {
+		s.hub.publish(Step{Type: t, Path: s.name, Incarnation: l.incarnation, Err: why})
 	}
-	l.onReady = func() { tell(EventReady, nil) }
-	l.onStop = func(why error) { tell(EventStopping, why) }
-	tell(EventStarted, nil)
+	l.onReady = func() { tell(StepReady, nil) }
+	l.onStop = func(why error) { tell(StepStopping, why) }
+	tell(StepStarted, nil)
 	var res result
 	pprof.Do(ctx, pprof.Labels(labelPath, l.path, labelRun, l.id), func(ctx context.Context) {
 		res = l.run(ctx)
@@ -97,7 +97,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.running, s.left = false, res.left
 	s.mu.Unlock()
 	err = res.err()
-	tell(EventStopped, err)
+	tell(StepStopped, err)
 	asynclog.Flush(s.log, time.Second)
 	return err
 }

@@ -2,7 +2,6 @@ package configstore
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/wal"
@@ -14,7 +13,7 @@ var (
 	ErrNotFound = store.ErrNotFound
 	// ErrConflict is returned when a key was not as the write supposed. Nothing of the write was
 	// applied. Details are in a [ConflictError].
-	ErrConflict = errors.New("conflict")
+	ErrConflict = store.ErrConflict
 	// ErrFull is returned when the queue or its log has no room. The write was not taken in.
 	ErrFull = wal.ErrFull
 	// ErrPending is returned when the caller's context ended and the write is in the log: it will
@@ -52,28 +51,4 @@ func (tooLarge) Error() string        { return "too large" }
 func (tooLarge) Is(target error) bool { return target == ErrInvalid }
 
 // ConflictError says which key was not as a write supposed. It matches [ErrConflict].
-type ConflictError struct {
-	Key  string
-	Want uint64 // the index that it should have had; 0: it should not have existed
-	Have uint64 // the index that it has now; 0: it does not exist
-	Why  string // more, for people; may be empty
-}
-
-func (e *ConflictError) Error() string {
-	state := func(index uint64) string {
-		if index == 0 {
-			return "no key"
-		}
-		return fmt.Sprintf("index %d", index)
-	}
-	text := fmt.Sprintf(
-		"%v: config key %q: the write is for %s, Consul has %s: read it and decide anew",
-		ErrConflict, e.Key, state(e.Want), state(e.Have))
-	if e.Why != "" {
-		text += " (" + e.Why + ")"
-	}
-	return text
-}
-
-// Is makes errors.Is(err, ErrConflict) true.
-func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+type ConflictError = store.ConflictError

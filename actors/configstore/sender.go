@@ -206,7 +206,8 @@ func (a *sender) refuse(ctx context.Context, j *job, why error) (*verdict, error
 }
 
 func conflict(j *job, i int, entries []store.Entry) error {
-	e := &ConflictError{Key: j.ops[i].key, Want: j.ops[i].wants(), Have: entries[i].ModifyIndex}
+	e := &ConflictError{What: "config key", Key: j.ops[i].key, Want: j.ops[i].wants(),
+		Have: entries[i].ModifyIndex}
 	if !j.ops[i].guard {
 		e.Why = "the write had to wait, and another came first"
 	}

@@ -24,8 +24,8 @@ type Connection interface {
 // when a leader steps down. The core is the same for all backends.
 //
 // The core runs Watch once, beside everything else, and calls Join, Take, Release and Leave one at
-// a time and never two at once. Contact, Candidates, HandOver, End and Delete may be called by
-// anybody at any time, also without a Join.
+// a time and never two at once. The others may be called by anybody at any time, also without a
+// Join.
 //
 // Every call returns soon after its context ends. An error that matches none of this package's
 // sentinels is passing: the store could not be asked. The core tries again with growing pauses for
@@ -72,6 +72,12 @@ type Backend interface {
 	// core takes every error for ErrPending.
 	Leave(ctx context.Context) error
 
+	// Runs reads what is kept of the runs of a duty with a schedule. It writes what change makes of
+	// it, and returns when the store has that. change returns false if nothing is to be written. It
+	// may be called more than once, and finds what it has written itself. token is that of this
+	// candidate's leadership: ErrNoLeader when that is over. 0: anybody, as an operator.
+	Runs(ctx context.Context, token uint64, change func(*Runs) bool) (Runs, error)
+
 	// Candidates returns the candidates, the next leader first as far as the order is known.
 	Candidates(ctx context.Context) ([]Candidate, error)
 
@@ -95,6 +101,9 @@ type Backend interface {
 // MaxHoldBack bounds for how long others hold back for the candidate of a hand-over.
 const MaxHoldBack = time.Minute
 
+// Lease says until when a session may be counted on: Start and TTL.
+type Lease = facts.Lease
+
 // Contact is the state of a connection.
 type Contact struct {
 	// Session is the session that all candidacies of this connection belong to. It is empty while
@@ -105,7 +114,7 @@ type Contact struct {
 	// the last request that proved the session. Its TTL is never longer than the time after which
 	// the store ends a silent session. After the end of the lease, only the next contact tells
 	// whether the session still lives.
-	Lease facts.Lease
+	Lease Lease
 	// Why says why the previous session ended, or why the first one was refused; empty: neither.
 	Why string
 	// Closed: the caller has closed the connection. It will not come back.
@@ -133,6 +142,8 @@ type View struct {
 	// Yield is the ID of the candidate that the leader is asked to make way for; empty: there is no
 	// such order.
 	Yield string
+	// Asked is an operator's order to run the duty now; see Runs.
+	Asked string
 	// Ended and Deleted: the election was ended, is being deleted, or is gone.
 	Ended, Deleted bool
 	// Why explains the other fields to people: who ended the election, what was in the way.

@@ -42,6 +42,9 @@ func New(conn Connection, cfg Config) (*Election, error) {
 		return nil, err
 	}
 	cfg.Logger = asynclog.Wrap(cfg.Logger)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	return &Election{
 		cfg: cfg, backend: b, log: cfg.Logger.With("election", cfg.Election),
 		state:  messages.NewState(Status{}),
@@ -55,6 +58,9 @@ func New(conn Connection, cfg Config) (*Election, error) {
 func (e *Election) Nominate(ctx context.Context) (<-chan Status, error) {
 	if e.cfg.Name == "" {
 		return nil, invalid("Name", "it is empty; give the candidate a name")
+	}
+	if e.cfg.Schedule != "" && e.cfg.Lead == nil {
+		return nil, invalid("Schedule", "it needs a Lead function")
 	}
 	return e.start(ctx, false)
 }
@@ -371,12 +377,22 @@ func (s *shell) startDuty(ctx context.Context) {
 		return
 	}
 	status, session, margin := s.machine.newest, s.machine.session, s.machine.marginOf()
+	// The process may have been frozen since the loop looked, or since a run was recorded.
+	notBegun := func() error {
+		if c := s.backend.Contact().Get(); c.Session != session ||
+			!c.Lease.Valid(time.Now(), margin) {
+			return errNotBegun
+		}
+		return nil
+	}
 	s.group.Go(func() {
 		contained.Run(s.log, "the Lead function", func() error {
-			// The process may have been frozen since the loop looked.
-			if c := s.backend.Contact().Get(); c.Session != session ||
-				!c.Lease.Valid(time.Now(), margin) {
-				return errNotBegun
+			if err := notBegun(); err != nil {
+				return err
+			}
+			if schedule, err := ParseSchedule(s.cfg.Schedule); err == nil {
+				return (&rounds{shell: s, led: status, schedule: schedule, fresh: true,
+					notBegun: notBegun}).run(duty)
 			}
 			return s.cfg.Lead(duty, status)
 		}, func(err error) {

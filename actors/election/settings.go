@@ -43,6 +43,14 @@ type Config struct {
 	// Lead is the duty. If it is nil, the host does the work by the messages: on Draining it must
 	// stop and then call Drained or Resign; on every role but Leading it must have stopped already.
 	Lead Lead
+	// Schedule: Lead is called once in each period for all candidates, and the candidacy goes on
+	// when it returns. See ParseSchedule. The store records a run before it begins. So no period is
+	// run twice, also where a run has failed or its leader dies. Lead returns an error if the
+	// period's duty is not done, also when it was told to stop. Of several periods that could not
+	// begin in time only the newest is run. All candidates need the same schedule.
+	Schedule string
+	// Now tells the wall time that Schedule goes by. Default time.Now.
+	Now func() time.Time
 	// Margin is how long before the end of the lease the leader steps down. Its duties have this
 	// time to stop. Margin must be less than half of the lease that the store grants, or the
 	// candidacy ends with ErrInvalid. Default: a tenth of the lease.
@@ -72,6 +80,12 @@ func (c Config) Validate() error {
 	if c.DrainTimeout < 0 {
 		errs = append(errs, invalid("DrainTimeout",
 			"it is %v; give a positive duration, or 0 for %v", c.DrainTimeout, DefaultDrainTimeout))
+	}
+	if c.Schedule != "" {
+		_, err := ParseSchedule(c.Schedule)
+		if errs = append(errs, err); c.Preempt {
+			errs = append(errs, invalid("Preempt", "it would cut the runs of a Schedule short"))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -89,6 +89,9 @@ type Status struct {
 	// Until is when the leader's duties end at the latest, unless the lease is extended before: the
 	// end of the lease less the margin. Set while Leading and Draining.
 	Until time.Time
+	// Period is the beginning of the period that a Lead function with a schedule is called for. Set
+	// there only.
+	Period time.Time
 	// Reason says why, for people. It may be empty.
 	Reason string
 	// Resigned, Ended and Deleted say how the participation ended, if the role is Out and Err is

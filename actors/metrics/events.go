@@ -67,8 +67,8 @@ func New() *Metrics {
 	return m
 }
 
-// Observe is for the member's actors: see [facts.Observer].
-func (m *Metrics) Observe(e facts.Event) {
+// Observe is for the member's actors: see [actors.Observer].
+func (m *Metrics) Observe(e actors.Observation) {
 	switch e := e.(type) {
 	case facts.PollOpened:
 		m.polls.Add(1)

@@ -31,7 +31,7 @@ func holdings(h facts.Holdings) map[string]int {
 
 // itemCounts counts the workload: waiting items are at a member that may be lost, unplaced ones fit
 // nowhere, quarantined ones are run by nobody because their work failed too often.
-func itemCounts(p facts.Plan) map[string]int {
+func itemCounts(p facts.Distribution) map[string]int {
 	unplaced := min(p.Unplaced, p.Free) // others stay where they are until there is room elsewhere
 	return map[string]int{"owned": p.Owned - p.Waiting, "waiting": p.Waiting,
 		"releasing": p.Releasing, "free": p.Free - unplaced, "unplaced": unplaced,
@@ -39,7 +39,7 @@ func itemCounts(p facts.Plan) map[string]int {
 }
 
 // memberCounts counts the members, and names those that items may be given to.
-func memberCounts(m facts.Members, c facts.Control, p facts.Plan) (n map[string]int,
+func memberCounts(m facts.Members, c facts.Control, p facts.Distribution) (n map[string]int,
 	ready []string) {
 	n = map[string]int{"lost": p.Lost}
 	for id, member := range m.Items.All() {

@@ -161,14 +161,14 @@ func (s *states) collect(out chan<- prometheus.Metric) {
 	oneOf(out, role, lead.Role.String(), roles...)
 	if lead.Role == facts.Leading {
 		gauge(out, epoch, float64(lead.Epoch))
-		if plan := c.Plan().Get(); plan.Term == lead.Term {
+		if plan := c.Distribution().Get(); plan.Term == lead.Term {
 			s.plan(out, plan)
 		}
 	}
 }
 
 // plan shows what the leader knows, once it has planned in its term.
-func (s *states) plan(out chan<- prometheus.Metric, plan facts.Plan) {
+func (s *states) plan(out chan<- prometheus.Metric, plan facts.Distribution) {
 	count, ready := memberCounts(s.member.Members().Get(), s.member.Control().Get(), plan)
 	byState(out, members, count, memberStates)
 	byState(out, items, itemCounts(plan), itemStates)

@@ -60,7 +60,8 @@ func (c *Client) eventLog(entries []store.Entry) (l EventLog) {
 	return l
 }
 
-// All returns all events that are in the log. The caller must not change them.
+// All returns all events that are in the log, in the order in which they were committed. The
+// caller must not change them.
 func (l EventLog) All() []Event { return l.events }
 
 // After returns the events after an index, that of the last [Event] seen, and the index to go on
@@ -100,13 +101,6 @@ func About(events []Event, id string, since time.Time) []Event {
 	return out
 }
 
-// Events returns what the event log holds, in the order in which it was committed: the last 256
-// transactions of leaders. Errors as for Status.
-func (c *Client) Events(ctx context.Context) ([]Event, error) {
-	l, err := c.EventLog(ctx)
-	return l.events, err
-}
-
 // EventLog reads the event log. Errors as for Status.
 func (c *Client) EventLog(ctx context.Context) (EventLog, error) {
 	entries, _, err := c.store.List(ctx, c.keys.Events(), store.Consistent)
@@ -122,7 +116,7 @@ func (c *Client) EventLog(ctx context.Context) (EventLog, error) {
 // the first event is of the Kind [EventsMissed].
 func (c *Client) FollowEvents(ctx context.Context, after uint64) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
-		for l := range c.WatchEventLog(ctx) {
+		for l := range c.FollowEventLog(ctx) {
 			var events []Event
 			events, after = l.After(after)
 			for _, e := range events {
@@ -134,9 +128,9 @@ func (c *Client) FollowEvents(ctx context.Context, after uint64) iter.Seq[Event]
 	}
 }
 
-// WatchEventLog yields the event log as it is, and then each time it has changed, until ctx ends.
+// FollowEventLog yields the event log as it is, and then each time it has changed, until ctx ends.
 // It asks as FollowEvents does.
-func (c *Client) WatchEventLog(ctx context.Context) iter.Seq[EventLog] {
+func (c *Client) FollowEventLog(ctx context.Context) iter.Seq[EventLog] {
 	return func(yield func(EventLog) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

@@ -26,6 +26,7 @@ type view struct {
 	members    map[string]*memberView
 	acks       map[string]ackView
 	work       map[string]bool
+	workload   uint64            // the index of its prefix, if it was not weighed
 	weights    map[string]uint64 // of items; nil: not read, and each counts as 1
 	failed     map[string]failedView
 	assigned   []keyView            // in the order of members and items
@@ -62,7 +63,7 @@ func (c *Client) view(ctx context.Context, weighed bool) (*view, error) {
 		work, v.weights = list(k.Workload()), map[string]uint64{}
 	} else if err == nil {
 		var names []string
-		names, _, err = c.store.ListKeys(ctx, k.Workload(), "")
+		names, v.workload, err = c.store.ListKeys(ctx, k.Workload(), "")
 		for _, name := range names {
 			work = append(work, store.Entry{Key: name})
 		}
@@ -209,6 +210,7 @@ func (m *memberView) tell(s protocol.WorkSummary) {
 type load struct {
 	Holder
 	states stateCounts
+	weight uint64
 }
 
 // stateCounts is how many items are in each state.
@@ -245,6 +247,7 @@ func (v *view) items() (all []ItemStatus, work StatusWork, loads map[string]*loa
 			continue // its member gives it up
 		}
 		l, releasing := of(key.Member, StatusGone), key.State == protocol.StateRel
+		l.weight += v.weight(key.Item)
 		if l.states[i.State]++; i.State != ItemRunning {
 			if l.States == nil {
 				l.States = map[ItemState][]string{}
@@ -280,7 +283,7 @@ func (v *view) items() (all []ItemStatus, work StatusWork, loads map[string]*loa
 // item is what is known of an item whether it has an owner or not.
 func (v *view) item(id string) ItemStatus {
 	i := ItemStatus{ID: id, Removed: !v.work[id], Pinned: v.orders.Pins[id],
-		Preferred: v.orders.Preferred[id]}
+		Preferred: v.orders.Preferred[id], Weight: v.weights[id]}
 	if q, noted := v.failed[id]; noted {
 		i.FailedAt = q.Members()
 	}

@@ -63,6 +63,8 @@ type ItemStatus struct {
 	// Reason is why the leader gave the item to its owner: new, balance, drain, capacity, pinned,
 	// left, released, takeover. An item that its owner is to give up has the reason for that.
 	Reason string `json:"reason,omitempty"`
+	// Weight is how much of a member's share it takes; absent: 1, or it was not read.
+	Weight uint64 `json:"weight,omitempty"`
 	// Prefers is what its owner was preferred for among those that it could have gone to, as in
 	// "version 2".
 	Prefers string `json:"prefers,omitempty"`

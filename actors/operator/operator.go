@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
@@ -41,7 +42,13 @@ var (
 	ErrDenied = store.ErrDenied
 	// ErrInvalid is returned for ids and payloads that cannot be; nothing was written.
 	ErrInvalid = store.ErrInvalid
+	// ErrConflict is returned for an item that another has written since what the write is based
+	// on. Details are in a [ConflictError].
+	ErrConflict = store.ErrConflict
 )
+
+// ConflictError says which item was not as a write supposed.
+type ConflictError = store.ConflictError
 
 // Client is the other side of a service: it looks at the whole of it and
 // changes the workload and the orders to its leader. It is no member and holds no
@@ -59,7 +66,8 @@ type Client struct {
 	work    *store.Once
 	control *store.Once
 	locate  routing.Config
-	by      string // who gives the orders; empty: they do not say
+	weights *atomic.Pointer[view] // no more than the weights that Look has read last
+	by      string                // who gives the orders; empty: they do not say
 }
 
 // operatorTimeout is the deadline of an operator's call. Nothing is lost while it lasts, unlike
@@ -81,8 +89,8 @@ func New(client *api.Client, service string) (*Client, error) {
 	}
 	k := s.Keys()
 	return &Client{store: s, keys: k, work: store.NewOnce(s, k.Sequence("work")),
-		control: store.NewOnce(s, k.Sequence("control")),
-		locate:  routing.Config{Service: service, Client: client, Logger: log}}, nil
+		control: store.NewOnce(s, k.Sequence("control")), weights: &atomic.Pointer[view]{},
+		locate: routing.Config{Service: service, Client: client, Logger: log}}, nil
 }
 
 // Reach asks Consul until it answers, fails with something that waiting does
@@ -98,7 +106,7 @@ func (c *Client) Reach(ctx context.Context) error {
 // Errors: [routing.ErrMoving], [routing.ErrNoOwner], [routing.ErrUnknownItem], [ErrInvalid],
 // [ErrUnreachable], [ErrDenied].
 func (c *Client) Locate(ctx context.Context, item string) (routing.Location, error) {
-	loc, err := routing.Find(ctx, c.locate, item)
+	loc, err := routing.Locate(ctx, c.locate, item)
 	if err != nil {
 		return routing.Location{}, advice(fmt.Sprintf("locating in service %q", c.keys.Service()),
 			err)

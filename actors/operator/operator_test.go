@@ -155,7 +155,7 @@ func TestAFailedImportSaysHowFarItCame(t *testing.T) {
 	}
 	items := make([]operator.WorkInput, 300)
 	for i := range items {
-		items[i].ID = fmt.Sprint(i)
+		items[i] = operator.WorkInput{ID: fmt.Sprint(i), Payload: []byte("p"), Weight: 1}
 	}
 	err = op.AddWork(t.Context(), items...)
 	if !errors.Is(err, operator.ErrDenied) || !strings.Contains(err.Error(),

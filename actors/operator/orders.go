@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,10 +24,18 @@ func (c *Client) As(who string) *Client {
 }
 
 // Freeze orders that nothing is planned: every item stays where it is, and
-// those of members that vanish wait. Thaw takes it back.
+// those of members that vanish wait. Thaw takes it back. An order that stands already stays.
 func (c *Client) Freeze(ctx context.Context) error {
-	return advice("freezing", c.write(ctx, c.control,
-		store.Set(c.keys.Freeze(), protocol.SignOrder(stamp(), c.by), 0)))
+	return advice("freezing", c.order(ctx, c.keys.Freeze(), stamp()))
+}
+
+// order gives an order unless it stands: who gave it, and what it says, stay then.
+func (c *Client) order(ctx context.Context, key string, value []byte) error {
+	err := c.write(ctx, c.control, store.Create(key, protocol.SignOrder(value, c.by)))
+	if errors.Is(err, store.ErrRefused) {
+		return nil
+	}
+	return err
 }
 
 // Thaw takes Freeze back; it is no error when nothing is frozen.
@@ -42,9 +51,14 @@ func (c *Client) Override(ctx context.Context) error {
 }
 
 // Drain orders that a member is emptied, within the leader's move budget, and gets nothing: it need
-// not be registered yet. Undrain takes it back.
+// not be registered yet. Undrain takes it back. An order that stands already stays, with its
+// deadline.
 func (c *Client) Drain(ctx context.Context, member string) error {
-	return c.DrainBy(ctx, member, time.Time{})
+	if err := protocol.CheckID("member id", member); err != nil {
+		return err
+	}
+	return advice("draining "+member, c.order(ctx, c.keys.Drain(member),
+		protocol.EncodeDrain(time.Now(), time.Time{})))
 }
 
 // DrainBy is Drain with a deadline: what the member has then, by the leader's clock, it gives up at

@@ -41,7 +41,7 @@ func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 			t.Errorf("the late removal was answered %v; the item is there: %v", codes, has())
 		}
 		hold("set")
-		if err := op.AddWork(t.Context(), operator.WorkInput{ID: "w",
+		if err := op.AddWork(t.Context(), operator.WorkInput{ID: "w", Weight: 1,
 			Payload: []byte("late")}); !errors.Is(err, operator.ErrUnreachable) {
 			t.Fatalf("an addition without an answer: %v", err)
 		}

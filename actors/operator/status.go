@@ -66,8 +66,10 @@ type StatusMember struct {
 	// Idle: it runs no items; it can lead.
 	Idle     bool   `json:"idle,omitempty"`
 	Capacity uint64 `json:"capacity,omitempty"`
-	Zone     string `json:"zone,omitempty"`
-	Version  string `json:"version,omitempty"`
+	// Load is the weight of its items; absent: each weighs 1, or the weights were not read.
+	Load    uint64 `json:"load,omitempty"`
+	Zone    string `json:"zone,omitempty"`
+	Version string `json:"version,omitempty"`
 	// WorkVersion is that of what it runs, as it says.
 	WorkVersion string `json:"work_version,omitempty"`
 	// Lease is how long the member works on after its last sign of life, at the most, in
@@ -131,7 +133,7 @@ const StatusGone = "gone"
 // they may disagree by what moved in between. Of the workload only the names are
 // read, for payloads can be large. Errors: [ErrUnreachable], [ErrDenied].
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	s, _, _, err := c.Look(ctx)
+	s, _, err := c.Items(ctx)
 	return s, err
 }
 
@@ -139,16 +141,22 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 // workload, and of those that were removed and have an owner still, in the order of their ids.
 // Errors as for Status.
 func (c *Client) Items(ctx context.Context) (Status, []ItemStatus, error) {
-	s, _, items, err := c.Look(ctx)
-	return s, items, err
+	v, err := c.view(ctx, false)
+	if err != nil {
+		return Status{}, nil, err
+	}
+	s, _, items := v.describe(time.Now())
+	return s, items, nil
 }
 
-// Look reads Status, Holders and Items from the same answers. Errors as for Status.
+// Look reads Status, Holders and Items from the same answers, with the weights. Those come with the
+// payloads, so they are read again only when the workload has changed. Errors as for Status.
 func (c *Client) Look(ctx context.Context) (Status, Holders, []ItemStatus, error) {
 	v, err := c.view(ctx, false)
 	if err != nil {
 		return Status{}, Holders{}, nil, err
 	}
+	v.weights = c.weighed(ctx, v.workload)
 	s, h, items := v.describe(time.Now())
 	return s, h, items, nil
 }
@@ -169,6 +177,9 @@ func (v *view) describe(now time.Time) (Status, Holders, []ItemStatus) {
 		h.Members = append(h.Members, l.Holder)
 		has := StatusMember{ID: id, Status: l.Status, Items: len(l.Own) + len(l.Releasing),
 			Releasing: len(l.Releasing), States: l.states}
+		if l.weight > uint64(has.Items) {
+			has.Load = l.weight
+		}
 		m := v.members[id]
 		if m == nil {
 			has.Since, has.SilentSince = v.missedSince(id), v.silentSince(id, v.acks[id].By)

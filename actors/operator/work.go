@@ -1,9 +1,12 @@
 package operator
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coordd/coordd/internal/protocol"
@@ -14,11 +17,16 @@ import (
 // transaction of Consul's, where values are written in base64.
 const MaxPayload = 380 << 10
 
-// WorkInput is an item as an operator gives it.
+// WorkInput is an item as an operator gives it. What is not given stays as the item has it.
 type WorkInput struct {
-	ID      string
-	Payload []byte // at most MaxPayload bytes
-	Weight  uint64 // 0 means 1
+	ID string
+	// Payload has at most MaxPayload bytes. Nil: not given; a new item has an empty one.
+	Payload []byte
+	// Weight 0: not given; that of a new item is 1.
+	Weight uint64
+	// BasedOn makes the write a conditional one. It is refused with [ErrConflict] when another has
+	// written the item since [Client.ReadWork] returned this index. 0: when there is such an item.
+	BasedOn *uint64
 }
 
 // Check reports what is wrong with an item, as [ErrInvalid].
@@ -50,13 +58,13 @@ func CheckWork(items []WorkInput) error {
 	return nil
 }
 
-// AddWork writes items into the workload. One that is there already gets the
-// payload and weight given here; where they are the same nothing changes. Work
-// that runs sees its new payload when it is next started.
+// AddWork writes items into the workload. One that is there already gets the payload and the weight
+// that are given; where they are the same nothing changes. Work that runs sees its new payload when
+// it is next started.
 //
 // All items are checked before anything is written. They are written in transactions of up to 127;
 // when one fails the error says how many items were written before it, and the call may be
-// repeated. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
+// repeated. Errors: [ErrInvalid], [ErrConflict], [ErrUnreachable], [ErrDenied].
 func (c *Client) AddWork(ctx context.Context, items ...WorkInput) error {
 	return c.ImportWork(ctx, items, nil)
 }
@@ -69,12 +77,8 @@ func (c *Client) ImportWork(ctx context.Context, items []WorkInput,
 		return err
 	}
 	for done := 0; done < len(items); {
-		n := workBatch(items[done:], c.keys)
-		ops := make([]store.Op, n)
-		for i, w := range items[done : done+n] {
-			ops[i] = store.Set(c.keys.WorkItem(w.ID), w.Payload, w.Weight)
-		}
-		if err := c.write(ctx, c.work, ops...); err != nil {
+		n, err := c.writeSome(ctx, items[done:])
+		if err != nil {
 			return fmt.Errorf("adding work: %d of %d items are written; do it again to go on: %w",
 				done, len(items), err)
 		}
@@ -84,6 +88,112 @@ func (c *Client) ImportWork(ctx context.Context, items []WorkInput,
 		}
 	}
 	return nil
+}
+
+// writeSome writes the first of items in one transaction, and tells how many. What is not given is
+// read before, and the write holds for what was read: when another comes between, it begins again.
+func (c *Client) writeSome(ctx context.Context, items []WorkInput) (int, error) {
+	for ladder := store.NewLadder(); ; {
+		items = items[:min(len(items), store.MaxOps-1)]
+		there, err := c.readSome(ctx, items)
+		if err != nil {
+			return 0, err
+		}
+		whole := slices.Clone(items)
+		for i, w := range items {
+			if w.Payload == nil {
+				whole[i].Payload = there[i].Value
+			}
+			whole[i].Weight = cmp.Or(w.Weight, there[i].Flags)
+		}
+		whole = whole[:workBatch(whole, c.keys)]
+		ops := make([]store.Op, len(whole))
+		for i, w := range whole {
+			key, index := c.keys.WorkItem(w.ID), &there[i].ModifyIndex
+			if w.BasedOn != nil {
+				index = w.BasedOn
+			}
+			if ops[i] = store.Set(key, w.Payload, w.Weight); items[i].conditional() {
+				ops[i] = store.CAS(key, w.Payload, w.Weight, *index)
+			}
+		}
+		err = c.write(ctx, c.work, ops...)
+		refused, ok := errors.AsType[*store.RefusedError](err)
+		switch {
+		case !ok || refused.Op < 0:
+			return len(whole), err
+		case whole[refused.Op].BasedOn != nil:
+			return 0, c.conflict(ctx, whole[refused.Op])
+		case !store.Pause(ctx, ladder.NextBackOff()):
+			return 0, err
+		}
+	}
+}
+
+// partial tells whether a part of the item is to stay as it is.
+func (w WorkInput) partial() bool { return w.Payload == nil || w.Weight == 0 }
+
+// conditional tells whether the write holds for one state of the item.
+func (w WorkInput) conditional() bool { return w.partial() || w.BasedOn != nil }
+
+// readSome reads the items of which a part is to stay; the entries of all others are empty.
+func (c *Client) readSome(ctx context.Context, items []WorkInput) ([]store.Entry, error) {
+	there, at, gets := make([]store.Entry, len(items)), []int{}, []store.Op{}
+	for i, w := range items {
+		if w.partial() {
+			at, gets = append(at, i), append(gets, store.GetOrEmpty(c.keys.WorkItem(w.ID)))
+		}
+	}
+	if len(gets) == 0 {
+		return there, nil
+	}
+	res, err := c.store.Txn(ctx, gets...)
+	for i, e := range res.Entries {
+		there[at[i]] = e
+	}
+	return there, err
+}
+
+// conflict says what came between.
+func (c *Client) conflict(ctx context.Context, w WorkInput) error {
+	e, _, _, err := c.store.Get(ctx, c.keys.WorkItem(w.ID), store.Consistent)
+	return cmp.Or(err, error(&ConflictError{What: "item", Key: w.ID, Want: *w.BasedOn,
+		Have: e.ModifyIndex}))
+}
+
+// ReadWork returns an item as it is now, with BasedOn: to be changed and given to AddWork. Errors:
+// [ErrNotFound], [ErrInvalid], [ErrUnreachable], [ErrDenied].
+func (c *Client) ReadWork(ctx context.Context, id string) (WorkInput, error) {
+	if err := protocol.CheckID("item id", id); err != nil {
+		return WorkInput{}, err
+	}
+	e, found, _, err := c.store.Get(ctx, c.keys.WorkItem(id), store.Consistent)
+	if err == nil && !found {
+		err = fmt.Errorf("not in the workload: %w", ErrNotFound)
+	}
+	if err != nil {
+		return WorkInput{}, fmt.Errorf("reading item %q: %w", id, err)
+	}
+	return WorkInput{ID: id, Payload: append([]byte{}, e.Value...), Weight: max(1, e.Flags),
+		BasedOn: &e.ModifyIndex}, nil
+}
+
+// SetWeight changes the weight of an item of the workload and nothing else. Errors: [ErrNotFound],
+// and as for AddWork.
+func (c *Client) SetWeight(ctx context.Context, id string, weight uint64) error {
+	if weight == 0 {
+		return fmt.Errorf("%w: the weight of item %q: give 1 or more", ErrInvalid, id)
+	}
+	for {
+		w, err := c.ReadWork(ctx, id)
+		if err != nil {
+			return err
+		}
+		w.Weight = weight
+		if err := c.AddWork(ctx, w); !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
 }
 
 // workBatch tells how many of items fit into one transaction: one always does.
@@ -153,8 +263,8 @@ func someOf(ids []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(ids[:few], ", "), len(ids)-few)
 }
 
-// WorkStatus is an item of the workload and who has it.
-type WorkStatus struct {
+// WorkItem is an item of the workload and who has it.
+type WorkItem struct {
 	ID        string
 	Payload   []byte
 	Weight    uint64 // at least 1
@@ -164,7 +274,7 @@ type WorkStatus struct {
 }
 
 // ListWork reads the workload with its payloads, in the order of the ids. Errors as for Status.
-func (c *Client) ListWork(ctx context.Context) ([]WorkStatus, error) {
+func (c *Client) ListWork(ctx context.Context) ([]WorkItem, error) {
 	entries, _, err := c.store.List(ctx, c.keys.Workload(), store.Consistent)
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
@@ -177,19 +287,47 @@ func (c *Client) ListWork(ctx context.Context) ([]WorkStatus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
-	work := make([]WorkStatus, 0, len(entries))
+	work := make([]WorkItem, 0, len(entries))
 	for e, w := range protocol.Read(entries, c.keys.ReadWorkItem, skip) {
-		work = append(work, WorkStatus{ID: w.ID, Payload: e.Value, Weight: w.Weight,
+		work = append(work, WorkItem{ID: w.ID, Payload: e.Value, Weight: w.Weight,
 			Pinned: pins[w.ID]})
 	}
 	for _, a := range protocol.Read(held, c.keys.ReadAssignment, skip) {
-		if i, ok := slices.BinarySearchFunc(work, a.Item, func(x WorkStatus, id string) int {
+		if i, ok := slices.BinarySearchFunc(work, a.Item, func(x WorkItem, id string) int {
 			return strings.Compare(x.ID, id)
 		}); ok && !a.Unreadable {
 			work[i].Member, work[i].Releasing = a.Member, a.State == protocol.StateRel
 		}
 	}
 	return work, nil
+}
+
+// Payload reads the payload of an item. Errors: [ErrNotFound], and as for Status.
+func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
+	e, found, _, err := c.store.Get(ctx, c.keys.WorkItem(id), store.Consistent)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: it is not in the workload", ErrNotFound)
+	}
+	return e.Value, advice("payload of item "+strconv.Quote(id), err)
+}
+
+// weighed returns the weights as of an index of the workload. A read that fails is not tried again
+// before the workload changes: it may be too large, and no more is missing than the loads.
+func (c *Client) weighed(ctx context.Context, index uint64) map[string]uint64 {
+	last := c.weights.Load()
+	if last != nil && last.workload == index {
+		return last.weights
+	}
+	last = &view{workload: index}
+	all, index, err := c.store.List(ctx, c.keys.Workload(), store.Consistent)
+	if err == nil {
+		last.workload, last.weights = index, map[string]uint64{}
+	}
+	for e, w := range protocol.Read(all, c.keys.ReadWorkItem, skip) {
+		last.weights[w.ID] = e.Flags
+	}
+	c.weights.Store(last)
+	return last.weights
 }
 
 // ItemIDs lists the ids of the workload, in order, without reading payloads. Errors as for Status.

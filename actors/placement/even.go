@@ -19,8 +19,8 @@ type share struct {
 // the total only, and none of these changes while a plan is carried out. That is what makes the
 // plan steady: a member's target stays what it was, and the rule for who gets one more than the
 // others prefers those that have it.
-func (c *census) even() Plan {
-	plan := Plan{Loads: make([]uint64, len(c.members))}
+func (c *census) even() Outcome {
+	plan := Outcome{Loads: make([]uint64, len(c.members))}
 	pins := c.settlePins(plan.Loads)
 	shares, grants, leavers := c.shares(plan.Loads)
 	for j, s := range shares {
@@ -199,7 +199,7 @@ func (c *census) heldEven(pins []pin) []uint64 {
 
 // emitEven turns shares into moves, in one pass over the items. Receivers are filled one after the
 // other, so that the moves of one member are neighbours and can be written together.
-func (c *census) emitEven(plan *Plan, shares []share, pins []pin, grants, leavers,
+func (c *census) emitEven(plan *Outcome, shares []share, pins []pin, grants, leavers,
 	decisions int64) {
 	plan.Moves = make([]Move, grants+leavers)
 	granted, left := plan.Moves[:0:grants], plan.Moves[grants:grants]
@@ -324,7 +324,7 @@ func (c *census) grantRun(out []Move, i, to int) int {
 	return len(out)
 }
 
-func (c *census) emitPinned(plan *Plan, p pin, granted, left []Move, excess []uint64) (_,
+func (c *census) emitPinned(plan *Outcome, p pin, granted, left []Move, excess []uint64) (_,
 	_ []Move) {
 	if p.why != "" {
 		plan.Unplaced = append(plan.Unplaced, Unplaced{Item: p.item, Why: p.why})

@@ -89,7 +89,7 @@ func TestLeaveAndJoinMoveTheMinimumAtScale(t *testing.T) {
 		t.Fatalf("the first plan places %d of %d items", len(p.Moves), n)
 	}
 	in = in.carryOut(p)
-	spread := func(p placement.Plan) uint64 { return slices.Max(p.Loads) - slices.Min(p.Loads) }
+	spread := func(p placement.Outcome) uint64 { return slices.Max(p.Loads) - slices.Min(p.Loads) }
 
 	for range 3 { // the sizes that divide evenly, and those that do not
 		gone := len(in.members) / 2

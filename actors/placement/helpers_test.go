@@ -24,7 +24,7 @@ func (in input) clone() input {
 	return input{slices.Clone(in.members), slices.Clone(in.items)}
 }
 
-func (in input) plan() placement.Plan { return placement.Compute(in.members, in.items) }
+func (in input) plan() placement.Outcome { return placement.Compute(in.members, in.items) }
 
 // weight is what an item counts for, written anew from the documentation.
 func weight(it placement.Item) uint64 {
@@ -49,7 +49,7 @@ func (in input) held() []uint64 {
 }
 
 // carryOut returns the input as it is once the plan has been carried out.
-func (in input) carryOut(p placement.Plan) input {
+func (in input) carryOut(p placement.Outcome) input {
 	out := in.clone()
 	for i := range out.items {
 		out.items[i].Leaving = false

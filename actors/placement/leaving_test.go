@@ -7,7 +7,7 @@ import (
 )
 
 // leavers returns the items that a plan makes leave an owner.
-func leavers(p placement.Plan) (items []int32) {
+func leavers(p placement.Outcome) (items []int32) {
 	for _, mv := range p.Moves {
 		if mv.From != none {
 			items = append(items, mv.Item)

@@ -12,7 +12,7 @@ import (
 //
 // When all weights are equal it is exact: no plan moves fewer, and Compute moves as many. When
 // weights differ it is a lower bound, without moves for balance, and exact is false.
-func Minimum(members []Member, items []Item, p Plan) (moves int, exact bool) {
+func Minimum(members []Member, items []Item, p Outcome) (moves int, exact bool) {
 	c := takeCensus(members, items)
 	pinned := make([]uint64, len(members)) // weight of the pinned items in the end
 	moved := make(map[int32]Place, len(p.Moves))

@@ -9,7 +9,7 @@ import (
 )
 
 // heldMoves counts the moves of a plan that take an item from an owner.
-func heldMoves(p placement.Plan) int {
+func heldMoves(p placement.Outcome) int {
 	n := 0
 	for _, mv := range p.Moves {
 		if mv.From != none {
@@ -44,7 +44,7 @@ func TestAPlanOfDifferentWeightsMovesNoFewerThanTheMinimum(t *testing.T) {
 }
 
 func TestTheMinimumOfNothingIsNothing(t *testing.T) {
-	if least, exact := placement.Minimum(nil, nil, placement.Plan{}); least != 0 || !exact {
+	if least, exact := placement.Minimum(nil, nil, placement.Outcome{}); least != 0 || !exact {
 		t.Errorf("%d, exact: %v", least, exact)
 	}
 }

@@ -8,7 +8,7 @@
 //
 // [Compute] is a pure function from members, items and who holds what now to the moves that are
 // needed. It reads no clock, does no I/O, uses no randomness and starts nothing: equal input gives
-// an equal [Plan].
+// an equal [Outcome].
 //
 // Guaranteed, whatever the weights:
 //
@@ -186,8 +186,8 @@ type Unplaced struct {
 	Why  string // one of the Why constants
 }
 
-// Plan is the outcome of Compute.
-type Plan struct {
+// Outcome is the plan that Compute returns.
+type Outcome struct {
 	// Moves holds the free items first, ordered by item and, with equal weights, no pins and one
 	// zone, by member too; then the items that have to leave an owner, ordered by item. Where those
 	// will go is a forecast: it is decided when they are free.
@@ -199,9 +199,9 @@ type Plan struct {
 // Compute plans who should hold what. Members and items must be sorted by ID and free of
 // duplicates: ties go to the smaller index, so that every leader with the same input comes to the
 // same plan. It modifies neither.
-func Compute(members []Member, items []Item) Plan {
+func Compute(members []Member, items []Item) Outcome {
 	c := takeCensus(members, items)
-	var p Plan
+	var p Outcome
 	if c.uniform {
 		p = c.even()
 	} else {

@@ -244,25 +244,25 @@ func TestOddInput(t *testing.T) {
 		name    string
 		members []placement.Member
 		items   []placement.Item
-		want    placement.Plan
+		want    placement.Outcome
 	}{
-		{"nothing at all", nil, nil, placement.Plan{Loads: []uint64{}}},
+		{"nothing at all", nil, nil, placement.Outcome{Loads: []uint64{}}},
 		{"no members", nil, []placement.Item{{ID: "x", Weight: 1}},
-			placement.Plan{Loads: []uint64{},
+			placement.Outcome{Loads: []uint64{},
 				Unplaced: []placement.Unplaced{{Item: 0, Why: placement.WhyNoMembers}}}},
 		{"no members, weighted", nil, []placement.Item{{ID: "x", Weight: 1},
 			{ID: "y", Weight: 2}},
-			placement.Plan{Loads: []uint64{},
+			placement.Outcome{Loads: []uint64{},
 				Unplaced: []placement.Unplaced{{Item: 0, Why: placement.WhyNoMembers},
 					{Item: 1, Why: placement.WhyNoMembers}}}},
-		{"no items", one, nil, placement.Plan{Loads: []uint64{0}}},
+		{"no items", one, nil, placement.Outcome{Loads: []uint64{0}}},
 		{"an owner that is no member", one,
 			[]placement.Item{{ID: "x", Owner: at(7), Leaving: true}},
-			placement.Plan{Loads: []uint64{1}, Moves: []placement.Move{{Item: 0, To: at(0),
+			placement.Outcome{Loads: []uint64{1}, Moves: []placement.Move{{Item: 0, To: at(0),
 				Reason: placement.New}}}},
 		{"weights beyond the largest", one, []placement.Item{{ID: "x", Weight: 1 << 63},
 			{ID: "y", Weight: 1 << 63}},
-			placement.Plan{Loads: []uint64{2 * placement.MaxWeight}, Moves: []placement.Move{
+			placement.Outcome{Loads: []uint64{2 * placement.MaxWeight}, Moves: []placement.Move{
 				{Item: 0, To: at(0), Reason: placement.New}, {Item: 1, To: at(0),
 					Reason: placement.New}}}},
 	} {

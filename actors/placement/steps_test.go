@@ -68,7 +68,7 @@ func (e *execution) run(t *rapid.T) {
 }
 
 // foreseen counts what a plan says: releases, grants.
-func foreseen(p placement.Plan) (releases, grants int) {
+func foreseen(p placement.Outcome) (releases, grants int) {
 	for _, mv := range p.Moves {
 		if mv.From != none {
 			releases++

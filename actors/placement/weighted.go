@@ -34,7 +34,7 @@ type stock struct {
 // weighted plans for items of different weights: items that must go anywhere are placed heaviest
 // first on the least loaded member with room; then members with too much give to those with too
 // little.
-func (c *census) weighted() Plan {
+func (c *census) weighted() Outcome {
 	m := len(c.members)
 	s := &scales{census: c, load: make([]uint64, m), heaviest: make([]uint64, m)}
 	pins := c.settlePins(s.load)
@@ -63,7 +63,7 @@ func (c *census) weighted() Plan {
 	}
 	s.open()
 	s.settle(homeless)
-	plan := Plan{Loads: s.load}
+	plan := Outcome{Loads: s.load}
 	s.emit(&plan, pins, now)
 	return plan
 }
@@ -351,7 +351,7 @@ func (s *scales) lighter(x, y int32) int {
 }
 
 // emit turns the record into moves. now is what each member holds before them.
-func (s *scales) emit(plan *Plan, pins []pin, now []uint64) {
+func (s *scales) emit(plan *Outcome, pins []pin, now []uint64) {
 	if s.at == nil && len(pins) == 0 {
 		return
 	}

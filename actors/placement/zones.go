@@ -34,7 +34,7 @@ type zones struct {
 }
 
 // settleZones has items stay in their zones, and spreads groups over zones.
-func (c *census) settleZones(plan *Plan) {
+func (c *census) settleZones(plan *Outcome) {
 	if len(plan.Moves) == 0 || !slices.ContainsFunc(c.members, func(m Member) bool {
 		return m.Zone != c.members[0].Zone
 	}) {
@@ -84,7 +84,7 @@ func (c *census) settleZones(plan *Plan) {
 
 // tidy leaves out moves that lead nowhere, and says anew why the others are made: that depends on
 // what a member has given up before.
-func (z *zones) tidy(plan *Plan) {
+func (z *zones) tidy(plan *Outcome) {
 	plan.Moves = slices.DeleteFunc(plan.Moves, func(m Move) bool { return m.From == m.To })
 	held := slices.IndexFunc(plan.Moves, func(m Move) bool { return m.From != None })
 	if held < 0 {

@@ -31,7 +31,7 @@ func TestZonesCostNothing(t *testing.T) {
 }
 
 // stays counts the items that move within the zone they were in, and says how many could.
-func (in input) stays(p placement.Plan) (stay, could int) {
+func (in input) stays(p placement.Outcome) (stay, could int) {
 	places, homes := map[string]int{}, map[string]int{}
 	for _, mv := range p.Moves {
 		at := mv.From

@@ -8,10 +8,10 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// Find locates one item once, without a router: it reads the records and then the item's key at
+// Locate locates one item once, without a router: it reads the records and then the item's key at
 // each member, consistently, and the workload if there is none. Errors: [ErrConfig], those of
 // [Router.Locate] but [ErrNotReady], and those of Consul.
-func Find(ctx context.Context, cfg Config, item string) (Location, error) {
+func Locate(ctx context.Context, cfg Config, item string) (Location, error) {
 	s, err := cfg.open()
 	if err != nil {
 		return Location{}, err

@@ -53,7 +53,7 @@ func TestAnOddMembersRecordHindersNoLookUp(t *testing.T) {
 				t.Errorf("%s: %v, %v", when, members, err)
 			}
 			one := routing.Config{Service: "demo", Client: w.client}
-			if _, err := routing.Find(t.Context(), one, "%zz"); !errors.Is(err,
+			if _, err := routing.Locate(t.Context(), one, "%zz"); !errors.Is(err,
 				routing.ErrUnknownItem) {
 				t.Errorf("%s, without a router: %v", when, err)
 			}

@@ -57,7 +57,7 @@ func (s *site) act(w http.ResponseWriter, r *http.Request) {
 	member, action := r.PathValue("member"), r.PathValue("action")
 	v := s.status.look(r.Context())
 	if v.err != nil {
-		refuse(w, http.StatusServiceUnavailable, v.err)
+		s.fail(w, v.err)
 		return
 	}
 	offered := s.actions.Offered(v.now)

@@ -49,6 +49,7 @@ func (s *site) routes() []route {
 		{"tree", nil, read(s.reports, func(v *view) encoded { return v.body })},
 		{"items", []string{"id", "member", "state", "limit", "after"}, s.items},
 		{"items/{id}", nil, s.item},
+		{"items/{id}/payload", nil, s.payload},
 		{"events", []string{"about", "since", "after", "limit", "follow"}, s.events},
 		{"plan", []string{"drain", "without", "add"}, s.plan},
 		{"openapi.json", nil, func(w http.ResponseWriter, r *http.Request, _ url.Values) {
@@ -195,6 +196,17 @@ func (s *site) item(w http.ResponseWriter, r *http.Request, _ url.Values) {
 		e = v.items[n].Explained(log)
 	}
 	s.send(w, r, v.err, func() any { return e })
+}
+
+// payload answers with what the work of an item gets on standard input. It reads Consul.
+func (s *site) payload(w http.ResponseWriter, r *http.Request, _ url.Values) {
+	payload, err := []byte(nil), s.asking.take(r.Context())
+	if err == nil {
+		payload, err = s.payloads(r.Context(), r.PathValue("id"))
+		s.asking.give()
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	s.show(w, r, &view{err: err}, payload)
 }
 
 // send sends a value that is made for the asker, or why there is none. Values are made in turns: a

@@ -12,6 +12,7 @@
 //	GET  /v1/members       list of [operator.StatusMember], as `coordd members --json`
 //	GET  /v1/items         list of [operator.ItemStatus], as `coordd items --json`, in pages
 //	GET  /v1/items/ID      [operator.Explanation], as `coordd explain ID --json`
+//	GET  /v1/items/ID/payload  what its work gets on standard input, as it is
 //	GET  /v1/holders       [operator.Holders]: who has which item, in the fewest bytes
 //	GET  /v1/events        list of [operator.Event], as `coordd events --json`, or a stream of them
 //	GET  /v1/plan          [operator.Plan], as `coordd plan --json`
@@ -53,7 +54,8 @@
 //     long. 16 clients at most read a document above 256 KiB at one time, Options.ConfigWaits
 //     requests wait for a change of the configuration, and Options.Followers follow the events.
 //     Others get 503. Answers that are made for one asker are made in turns, on half of the
-//     processors. Where the cache does not do, Consul is asked for 8 at one time, and others wait.
+//     processors. Where the cache does not do, and for payloads, Consul is asked for 8 at one time,
+//     and others wait.
 //  7. A client that follows the events gets each one that is in the log, and with Last-Event-ID
 //     goes on where it was. Those of one transaction may come twice then. Nothing is queued for a
 //     slow client.

@@ -17,12 +17,9 @@ import (
 )
 
 // newEventLog reads the event log when someone looks.
-func newEventLog(op *operator.Client, explain func(error) error) *viewCache {
+func newEventLog(op *operator.Client) *viewCache {
 	return newViewCache(func(ctx context.Context) *view {
 		l, err := op.EventLog(ctx)
-		if err != nil && explain != nil {
-			err = explain(err)
-		}
 		return &view{err: err, events: l}
 	})
 }

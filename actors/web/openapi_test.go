@@ -261,6 +261,7 @@ func TestEachAnswerIsAsTheOpenAPIFileSays(t *testing.T) {
 			}
 			c.ask("/v1/items/{id}", "/v1/items/bad")
 			c.ask("/v1/items/{id}", "/v1/items/pinned")
+			c.ask("/v1/items/{id}/payload", "/v1/items/bad/payload")
 		}
 		everything()
 		lost.Lose()
@@ -285,6 +286,7 @@ func TestEachAnswerIsAsTheOpenAPIFileSays(t *testing.T) {
 		if w := c.ask("/v1/items/{id}", "/v1/items/none"); w.Code != http.StatusNotFound {
 			t.Errorf("an item that is not there: %d", w.Code)
 		}
+		c.ask("/v1/items/{id}/payload", "/v1/items/none/payload")
 		for path := range doc.Paths.Map() {
 			if !c.asked[path] {
 				t.Errorf("%s was never answered", path)

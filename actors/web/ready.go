@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,7 +29,7 @@ var readyChecks = []readyCheck{
 // assigned tells which member has not read what is assigned to it, or waits for a former process.
 func (s *site) assigned(now time.Time) error {
 	var errs []error
-	for i, own := range s.own.look(s.members) {
+	for i, own := range s.own.look(context.Background()).own {
 		m := s.members[i]
 		switch n := own.States[operator.ItemWaiting]; {
 		case !own.Known:
@@ -44,7 +45,7 @@ func (s *site) assigned(now time.Time) error {
 // working tells which member has work that ends again and again.
 func (s *site) working(time.Time) error {
 	var errs []error
-	for i, own := range s.own.look(s.members) {
+	for i, own := range s.own.look(context.Background()).own {
 		if n := own.States[operator.ItemLooping]; n > 0 {
 			errs = append(errs, fmt.Errorf("work of %s ends again and again: %d (%s)",
 				s.members[i].ID(), n, named(own.Looping)))

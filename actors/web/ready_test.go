@@ -115,9 +115,10 @@ func TestWhetherAMemberIsReadyIsFoundOutOnceASecondHoweverManyAsk(t *testing.T) 
 		time.Sleep(10 * time.Second)
 		s := showing(nil, n1)
 		looks := 0
-		s.own.of = func(c *actors.Coordinator) actors.OwnItems {
+		read := s.own.read
+		s.own.read = func(ctx context.Context) *view {
 			looks++
-			return c.OwnItems()
+			return read(ctx)
 		}
 		for range 10 * 100 {
 			if w := ask(s, "/readyz"); w.Code != http.StatusOK {

@@ -1,11 +1,13 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -25,25 +27,20 @@ type looker interface {
 type viewCache struct {
 	read func(context.Context) *view
 	turn chan struct{} // held while one request reads
+	took time.Duration // by the reading before
+	most time.Duration // that a reading may take
 
 	mu   sync.Mutex
 	last *view
 }
 
 func newViewCache(read func(context.Context) *view) *viewCache {
-	return &viewCache{read: read, turn: make(chan struct{}, 1)}
+	return &viewCache{read: read, turn: make(chan struct{}, 1), most: lookTimeout}
 }
 
-// newStatusCache reads Consul. Explain may be nil: an error is shown as it is.
-func newStatusCache(l looker, members []*actors.Coordinator,
-	explain func(error) error) *viewCache {
-	return newViewCache(func(ctx context.Context) *view {
-		v := readStatus(ctx, l, members)
-		if v.err != nil && explain != nil {
-			v.err = explain(v.err)
-		}
-		return v
-	})
+// newStatusCache reads Consul.
+func newStatusCache(l looker, members []*actors.Coordinator) *viewCache {
+	return newViewCache(func(ctx context.Context) *view { return readStatus(ctx, l, members) })
 }
 
 const (
@@ -54,9 +51,12 @@ const (
 
 // view is one reading, ready to be sent.
 type view struct {
+	what    string    // was asked for
+	read    time.Time // when
 	fresh   time.Time // until when it is good
 	err     error
 	body    encoded // of a view with one document
+	own     []actors.OwnItems
 	events  operator.EventLog
 	now     operator.Status // what status encodes
 	status  encoded
@@ -65,17 +65,21 @@ type view struct {
 	items   []operator.ItemStatus
 }
 
-func (c *viewCache) current() *view {
+func (c *viewCache) current(what string) *view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last != nil && time.Now().Before(c.last.fresh) {
+	if c.last != nil && c.last.what == what && time.Now().Before(c.last.fresh) {
 		return c.last
 	}
 	return nil
 }
 
-func (c *viewCache) look(ctx context.Context) *view {
-	if v := c.current(); v != nil {
+func (c *viewCache) look(ctx context.Context) *view { return c.lookFor(ctx, "", c.read) }
+
+// lookFor is look where there is more than one thing to ask for. The last one is kept.
+func (c *viewCache) lookFor(ctx context.Context, what string,
+	read func(context.Context) *view) *view {
+	if v := c.current(what); v != nil {
 		return v
 	}
 	select {
@@ -84,19 +88,22 @@ func (c *viewCache) look(ctx context.Context) *view {
 	case <-ctx.Done():
 		return &view{err: ctx.Err()}
 	}
-	if v := c.current(); v != nil {
+	if v := c.current(what); v != nil {
 		return v
 	}
 	// Not the asker's context: others wait for the same answer.
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.most)
 	defer cancel()
 	begin := time.Now()
-	v := c.read(own)
-	v.fresh = begin.Add(lookEvery)
-	// A failure is asked about again soon. A host that was suspended took long for no good reason.
-	if took := time.Since(begin); v.err == nil && took > lookEvery/(1+restFactor) {
-		v.fresh = time.Now().Add(restFactor * min(took, lookTimeout))
+	v := read(own)
+	v.what, v.read, v.fresh = what, begin, begin.Add(lookEvery)
+	// A failure is asked about again soon, and so is one reading that took longer than the others:
+	// the host was suspended, or Consul was away.
+	took := time.Since(begin)
+	if usual := min(took, cmp.Or(c.took, took)); v.err == nil && usual > lookEvery/(1+restFactor) {
+		v.fresh = time.Now().Add(restFactor * usual)
 	}
+	c.took = min(took, c.most)
 	c.mu.Lock()
 	c.last = v
 	c.mu.Unlock()
@@ -110,7 +117,7 @@ func readStatus(ctx context.Context, l looker, members []*actors.Coordinator) *v
 	}
 	for _, m := range members {
 		if m.Leadership().Get().Role == facts.Leading {
-			status.Brake = m.Plan().Get().Brake // it knows before Consul does
+			status.Brake = m.Distribution().Get().Brake // it knows before Consul does
 		}
 	}
 	v := &view{items: items, now: status}
@@ -135,16 +142,27 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, v *view, body encode
 			return
 		}
 	}
-	v.serve(w, r, body)
-}
-
-// serve sends a body of v, or why there is none.
-func (v *view) serve(w http.ResponseWriter, r *http.Request, body encoded) {
 	if v.err != nil {
-		refuse(w, http.StatusServiceUnavailable, v.err)
+		s.fail(w, v.err)
 		return
 	}
+	if !v.read.IsZero() {
+		w.Header().Set("Age", strconv.Itoa(int(time.Since(v.read).Seconds())))
+	}
 	body.serve(w, r)
+}
+
+// fail answers with why something could not be read.
+func (s *site) fail(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, operator.ErrInvalid):
+		refuse(w, http.StatusBadRequest, err)
+	case errors.Is(err, operator.ErrNotFound):
+		refuse(w, http.StatusNotFound, err)
+	default:
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, s.explain(err))
+	}
 }
 
 // refuse answers with an error, in one line.

@@ -38,6 +38,8 @@ type Options struct {
 	// get the status and no reasons: as "Authorization: Bearer TOKEN", or as the password of HTTP
 	// Basic, with any user. Others get 401. Default: no token is asked for.
 	Token string
+	// TokenNow returns the token of the moment, in place of Token. Default: Token stays.
+	TokenNow func() string
 	// ConfigWaits is the most requests that may wait for a change of the configuration at one time.
 	// Default: 128.
 	ConfigWaits int
@@ -80,11 +82,15 @@ func NewObserver(op *operator.Client, o Options) http.Handler { return siteOf(op
 
 // siteOf is the site of a service that shows what o says.
 func siteOf(op *operator.Client, o Options) *site {
-	site := newSite(newStatusCache(op, o.Members, o.Explain), o.Members)
+	site := newSite(newStatusCache(op, o.Members), o.Members)
 	site.report, site.metrics, site.pprof = o.Report, o.Metrics, o.Pprof
-	site.stopping, site.actions, site.token = o.Stopping, o.Actions, o.Token
-	site.log, site.planner = newEventLog(op, o.Explain), newPlanner(op, o.Explain)
-	site.follow = newFeed(op.WatchEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
+	site.stopping, site.actions = o.Stopping, o.Actions
+	site.token, site.tokenNow = o.Token, o.TokenNow
+	site.log, site.planner, site.payloads = newEventLog(op), op.Plan, op.Payload
+	if o.Explain != nil {
+		site.explain = o.Explain
+	}
+	site.follow = newFeed(op.FollowEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
 	if o.ConfigWaits > 0 {
 		site.waits = o.ConfigWaits
 	}
@@ -93,24 +99,29 @@ func siteOf(op *operator.Client, o Options) *site {
 
 // site is what is shown over HTTP. It only reads, but for the configuration and the actions.
 type site struct {
-	status  *viewCache
-	reports *viewCache
-	members []*actors.Coordinator // those of this process
-	own     *ownCache             // what they do
-	report  func() supervisor.Report
-	config  *configstore.Store
-	log     *viewCache
-	follow  *feed
-	planner *planner
+	status   *viewCache
+	reports  *viewCache
+	members  []*actors.Coordinator // those of this process
+	own      *viewCache            // what they do
+	report   func() supervisor.Report
+	config   *configstore.Store
+	log      *viewCache
+	follow   *feed
+	plans    *viewCache
+	planner  func(context.Context, operator.WhatIf) (operator.Plan, error)
+	payloads func(ctx context.Context, item string) ([]byte, error)
+	explain  func(error) error // of a read of Consul
 	// stopping ends the streams; nil: never
 	stopping <-chan struct{}
-	metrics  http.Handler // nil: none
-	pprof    http.Handler // nil: none
-	actions  Actions      // nil: none
-	token    string       // empty: none is asked for
-	waits    int          // requests that may wait for a change of the configuration at one time
+	metrics  http.Handler  // nil: none
+	pprof    http.Handler  // nil: none
+	actions  Actions       // nil: none
+	token    string        // empty: none is asked for
+	tokenNow func() string // nil: token stays
+	waits    int           // requests that may wait for a change of the configuration at one time
 	large    chan struct{}
 	turns    turns // of answers that are made for one asker
+	asking   turns // of reads of Consul for one asker
 }
 
 // Each client that reads slowly holds the document that it reads, which is not the one of a second
@@ -121,9 +132,18 @@ const (
 )
 
 func newSite(status *viewCache, members []*actors.Coordinator) *site {
-	s := &site{status: status, members: members, own: newOwnCache(), waits: 128,
-		config: configstore.None(),
-		large:  make(chan struct{}, largeDocuments), turns: newTurns()}
+	s := &site{status: status, members: members, waits: 128,
+		config: configstore.None(), explain: func(err error) error { return err },
+		large: make(chan struct{}, largeDocuments), turns: newTurns(), asking: make(turns, 8), plans: newViewCache(nil)}
+	s.plans.most = planTimeout
+	// A member goes through all of its items for that: 50 ms of a processor with 20,000.
+	s.own = newViewCache(func(context.Context) *view {
+		v := &view{}
+		for _, m := range s.members {
+			v.own = append(v.own, m.OwnItems())
+		}
+		return v
+	})
 	s.reports = newViewCache(func(context.Context) *view {
 		v := &view{}
 		v.body, v.err = json.MarshalIndent(s.wholeReport(), "", "  ")

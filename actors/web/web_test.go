@@ -56,7 +56,7 @@ func wait(ctx context.Context, _ actors.Item) error {
 
 // showing is a site of members that reads Consul by l.
 func showing(l looker, members ...*actors.Coordinator) *site {
-	return newSite(newStatusCache(l, members, nil), members)
+	return newSite(newStatusCache(l, members), members)
 }
 
 func ask(s *site, path string, headers ...string) *httptest.ResponseRecorder {
@@ -141,7 +141,9 @@ func TestAViewerWhoLeavesTakesNobodysAnswerAlong(t *testing.T) {
 func TestAConsulThatDoesNotAnswerIsSaidInOneLine(t *testing.T) {
 	f := &fakeLooker{err: operator.ErrUnreachable}
 	explain := func(err error) error { return fmt.Errorf("%w:\nstart it", err) }
-	w := ask(newSite(newStatusCache(f, nil, explain), nil), "/v1/status")
+	s := showing(f)
+	s.explain = explain
+	w := ask(s, "/v1/status")
 	var body struct{ Error string }
 	must(t, json.Unmarshal(w.Body.Bytes(), &body))
 	want := operator.ErrUnreachable.Error() + ":; start it"

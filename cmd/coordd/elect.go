@@ -29,7 +29,9 @@ type electFlags struct {
 	id, address, handOver           string
 	priority                        int
 	preempt, once                   bool
+	every, cron                     string
 	follow, end, remove, status     bool
+	runNow                          bool
 	asJSON                          bool
 	ttl, lease, checkTTL, lockDelay time.Duration
 	margin, holdBack, stopTimeout   time.Duration
@@ -55,6 +57,14 @@ command's exit code (128 and the signal's number if a signal ended it). When the
 or handed over, the command gets SIGTERM, and SIGKILL after the stop timeout or at the end of the
 lease. Then this candidate waits for its next turn, or ends with exit code 1 if --once is given.
 
+With --every or --cron the command runs once in each period, on one machine of all, and gets the
+beginning of the period in COORDD_PERIOD. The start is recorded before the command starts, under the
+leadership. So no period is run twice, also when a leader dies, a machine restarts or clocks differ.
+A run that fails, or is cut short by the loss, the stop or a --hand-over of its leader, is not run
+again but by --run-now. A run that is longer than its period goes on. Of the periods that could not
+begin in time, as when all machines were down, the newest is run as soon as it can be. --status and
+the log name failed and missed runs. Give all machines the same schedule.
+
 SIGINT and SIGTERM stop the command, give the leadership up and end with exit code 0. SIGHUP,
 SIGUSR1 and SIGUSR2 are passed on to the command. While its guard process lives, no command outlives
 its coordd.
@@ -64,8 +74,9 @@ about a second of its command's end; one that hangs after check-ttl + lock-delay
 one whose machine is lost after 19s. On ZooKeeper both take the ttl + a tick + lock-delay.
 
 Without a command it follows, asks or gives orders: --status, --follow, --hand-over, --end,
---delete.`,
-		Example: `  coordd elect nightly-report -- ./report.sh --all
+--run-now, --delete.`,
+		Example: `  coordd elect nightly-report --cron '15 3 * * *' -- ./report.sh --all
+  coordd elect cleanup --every 1h ./cleanup.sh
   coordd elect --id $(hostname) --priority 10 db-writer 'exec ./writer.sh "$COORDD_TOKEN"'
   coordd elect --zookeeper zk1:2181,zk2:2181,zk3:2181 db-writer ./writer.sh
   coordd elect db-writer --status
@@ -91,12 +102,14 @@ Without a command it follows, asks or gives orders: --status, --follow, --hand-o
 	cmd.Flags().SortFlags = false
 	cmd.Flags().SetInterspersed(false)
 	o.register(cmd)
-	cmd.MarkFlagsMutuallyExclusive("status", "follow", "hand-over", "end", "delete")
+	orders(cmd.Flags(), "status", "follow", "hand-over", "run-now", "end", "delete")
+	cmd.MarkFlagsMutuallyExclusive("status", "follow", "hand-over", "run-now", "end",
+		"delete")
+	cmd.MarkFlagsMutuallyExclusive("every", "cron")
 	cmd.MarkFlagsRequiredTogether("zookeeper-cert-file", "zookeeper-key-file")
-	orders(cmd.Flags(), "status", "follow", "hand-over", "end", "delete")
-	experts(cmd, "id", "priority", "preempt", "once", "ttl", "lease", "stop-timeout", "pass-env",
-		"output", "status", "follow", "hand-over", "end", "delete", "json", "consul", "zookeeper",
-		"log-format", "log-level")
+	experts(cmd, "every", "cron", "id", "priority", "preempt", "once", "ttl", "lease",
+		"stop-timeout", "pass-env", "output", "status", "follow", "hand-over", "run-now", "end",
+		"delete", "json", "consul", "zookeeper", "log-format", "log-level")
 	return cmd
 }
 
@@ -117,6 +130,12 @@ func behindName(cmd *cobra.Command, given []string) ([]string, error) {
 
 func (o *electFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
+	f.StringVar(&o.every, "every", "",
+		"Run the command once in each period of this `time`, counted from midnight UTC on a Monday "+
+			"long ago: 24h begins at midnight UTC. The first run is at once.")
+	f.StringVar(&o.cron, "cron", "",
+		"Run the command at the times of this `line` of cron, as '15 3 * * *', in UTC. In another "+
+			"zone: 'CRON_TZ=Europe/Berlin 15 3 * * *'.")
 	f.StringVar(&o.id, "id", "",
 		"The `name` of this candidate, for people and for --hand-over. Without it: the host's "+
 			"name and the process id.")
@@ -149,7 +168,8 @@ func (o *electFlags) register(cmd *cobra.Command) {
 	o.outputFlags.register(f)
 	f.StringVar(&o.address, "address", "",
 		"An `address` of this candidate. It is published and not used.")
-	f.BoolVar(&o.status, "status", false, "Show who leads and who waits.")
+	f.BoolVar(&o.status, "status", false,
+		"Show who leads, who waits, and the last and the next run of a schedule.")
 	f.BoolVar(&o.follow, "follow", false,
 		"Tell who leads, until interrupted, without being a candidate.")
 	f.StringVar(&o.handOver, "hand-over", "",
@@ -157,6 +177,8 @@ func (o *electFlags) register(cmd *cobra.Command) {
 	f.DurationVar(&o.holdBack, "hand-over-wait", 5*time.Second,
 		"The `time` for which the others wait for that candidate once the leadership is free, 1m "+
 			"at most.")
+	f.BoolVar(&o.runNow, "run-now", false,
+		"With a schedule: ask the leader to run the command now.")
 	f.BoolVar(&o.end, "end", false,
 		"End the election for everyone, now and later, until it is deleted.")
 	f.BoolVar(&o.remove, "delete", false,
@@ -179,12 +201,22 @@ func (o *electFlags) asked() string {
 		return "--follow"
 	case o.handOver != "":
 		return "--hand-over"
+	case o.runNow:
+		return "--run-now"
 	case o.end:
 		return "--end"
 	case o.remove:
 		return "--delete"
 	}
 	return ""
+}
+
+// schedule is that of the command; empty: it runs for as long as its candidate leads.
+func (o *electFlags) schedule() string {
+	if o.every != "" {
+		return "@every " + o.every
+	}
+	return o.cron
 }
 
 // check checks the arguments together.
@@ -201,9 +233,12 @@ func (o *electFlags) check(args []string) error {
 		return usage("%s runs no command, and was given %q", asked, args[1:])
 	case asked == "" && len(args) == 1:
 		return usage("give a command to run while this candidate leads, or one of --status, " +
-			"--follow, --hand-over, --end, --delete")
+			"--follow, --hand-over, --run-now, --end, --delete")
 	case asked == "" && strings.TrimSpace(strings.Join(args[1:], "")) == "":
 		return usage("the command is empty")
+	case o.schedule() != "" && (o.once || o.preempt):
+		return usage("--once and --preempt do not go with --every and --cron: they would cut " +
+			"runs short")
 	case len(o.zookeeper.Servers) > 0 && o.consulFlags != consulFlags{}:
 		return usage("give one of --consul and --zookeeper (or of their variables); " +
 			"--datacenter, --namespace and --partition go with Consul")
@@ -303,7 +338,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 		return err
 	}
 	cfg := election.Config{Election: name, Name: o.id, Priority: o.priority, Preempt: o.preempt,
-		Address: o.address, Margin: o.margin, Logger: log}
+		Address: o.address, Margin: o.margin, Schedule: o.schedule(), Logger: log}
 	if err := cfg.Validate(); err != nil {
 		return usage("%v", err)
 	}

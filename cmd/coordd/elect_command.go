@@ -133,18 +133,25 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 	for len(r.signals) > 0 {
 		<-r.signals // they were for nobody
 	}
+	env := []string{
+		"COORDD_ELECTION=" + r.name,
+		"COORDD_TOKEN=" + strconv.FormatUint(s.Token, 10),
+		"COORDD_MEMBER=" + r.id,
+	}
+	if !s.Period.IsZero() {
+		env = append(env, "COORDD_PERIOD="+s.Period.Format(time.RFC3339))
+	}
 	byItself := false
 	err := r.guard.Exec(ctx, guard.Spec{
-		Session: s.Session, // there may be another one since
-		NoWait:  true,      // others may be able to run it
+		Session: s.Session,         // there may be another one since
+		NoWait:  s.Period.IsZero(), // others may be able to run it, but not again
 		Name:    r.name, Command: r.command, Signals: r.signals,
 		Ended: func(_ time.Time, why guard.Reason) { byItself = why == guard.Ended },
-		Env: []string{
-			"COORDD_ELECTION=" + r.name,
-			"COORDD_TOKEN=" + strconv.FormatUint(s.Token, 10),
-			"COORDD_MEMBER=" + r.id,
-		},
+		Env:   env,
 	})
+	if !s.Period.IsZero() {
+		return err // of this period's run
+	}
 	exit, ok := errors.AsType[*guard.ExitError](err)
 	switch {
 	case byItself && ok && exit.Signal != 0:

@@ -19,6 +19,14 @@ type electView struct {
 	Leader     *election.Candidate  `json:"leader"`
 	Token      uint64               `json:"token,omitempty"`
 	Candidates []election.Candidate `json:"candidates"`
+	Runs       *runsView            `json:"runs,omitempty"` // of a command with a schedule
+}
+
+// runsView is what is known of the runs of a schedule.
+type runsView struct {
+	election.Runs
+	Next    time.Time `json:"next"`
+	Overdue int       `json:"overdue"` // periods that have begun since, and were not run
 }
 
 // observe connects for --status, --follow and the orders. Where is the store's address.
@@ -99,6 +107,14 @@ func (a *app) electStatus(ctx context.Context, o electFlags, name string) error 
 		case s.Leader.ID != "":
 			v.Leader = &s.Leader
 		}
+		r, err := e.Runs(wait)
+		if err != nil {
+			return err
+		}
+		if schedule, err := election.ParseSchedule(r.Schedule); err == nil {
+			v.Runs = &runsView{Runs: r, Next: schedule.Next(time.Now())}
+			v.Runs.Overdue, _ = schedule.Missed(r.Since, v.Runs.Next)
+		}
 		if o.asJSON {
 			return printJSON(a.out, v)
 		}
@@ -116,7 +132,11 @@ func printElection(out io.Writer, v electView) error {
 	case v.Leader != nil:
 		said = fmt.Sprintf("leader    %s (token %d)", safe(v.Leader.Name), v.Token)
 	}
-	fmt.Fprintf(out, "election  %s\n%s\n\n", safe(v.Election), said)
+	fmt.Fprintf(out, "election  %s\n%s\n", safe(v.Election), said)
+	if v.Runs != nil {
+		printRuns(out, *v.Runs)
+	}
+	fmt.Fprintln(out)
 	if len(v.Candidates) == 0 {
 		_, err := fmt.Fprintln(out, "There are no candidates.")
 		return err
@@ -135,6 +155,29 @@ func printElection(out io.Writer, v electView) error {
 			safe(c.Address), safe(c.ID))
 	}
 	return w.Flush()
+}
+
+func printRuns(out io.Writer, v runsView) {
+	last := "none yet"
+	if run := v.Last; run.ID != "" {
+		last = fmt.Sprintf("of %s by %s, ", run.Period.Format(time.RFC3339), safe(run.By))
+		switch {
+		case run.Err != "":
+			last += "failed: " + safe(run.Err)
+		case run.Ended.IsZero():
+			last += "begun at " + run.Started.Format(time.RFC3339) + ", without an end yet"
+		default:
+			last += "done in " + run.Ended.Sub(run.Started).Round(time.Millisecond).String()
+		}
+	}
+	fmt.Fprintf(out, "schedule  %s\nlast run  %s\nnext run  %s\n", safe(v.Schedule), last,
+		v.Next.Format(time.RFC3339))
+	if v.Missed > 0 {
+		fmt.Fprintf(out, "missed    %d from %s on\n", v.Missed, v.MissedFrom.Format(time.RFC3339))
+	}
+	if v.Overdue > 0 {
+		fmt.Fprintf(out, "overdue   %d: nobody leads, or the last run goes on\n", v.Overdue)
+	}
 }
 
 func (a *app) electFollow(ctx context.Context, o electFlags, name string) error {
@@ -200,6 +243,8 @@ func (a *app) electOrder(ctx context.Context, o electFlags, name string) error {
 		switch {
 		case o.remove:
 			err = e.Delete(ctx)
+		case o.runNow:
+			said, err = "asked the leader of "+name+" for a run now", e.RunNow(wait)
 		case o.end:
 			said, err = "ended "+name, e.End(wait)
 		default:

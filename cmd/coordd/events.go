@@ -33,11 +33,11 @@ happened before. --json prints a list, with --follow one line for each event.`,
 		orders(f, "follow")
 	}, func(ctx context.Context, q query) error {
 		about := strings.Join(q.args, "")
-		events, err := q.Events(ctx)
+		log, err := q.EventLog(ctx)
 		if err != nil {
 			return err
 		}
-		last := uint64(0)
+		events, last := log.All(), uint64(0)
 		if n := len(events); n > 0 {
 			last = events[n-1].Index
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -35,11 +36,15 @@ type commands struct {
 // newCommands makes what runs them. To is where their output goes, as o says and was opened.
 func newCommands(o runFlags, to output.Config, margin time.Duration,
 	log *slog.Logger) (*commands, error) {
+	if o.starts < 0 || o.starts > 1000 { // each has a thread of its own
+		return nil, usage("--starts-at-once %d: give 1 to 1000, or 0 for the processors", o.starts)
+	}
 	lock := lockFile(o.service, o.id)
 	if err := checkLock(lock); err != nil {
 		return nil, err
 	}
-	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock, Output: to},
+	g, err := newGuard(guard.Config{StopTimeout: o.stopTimeout, LockFile: lock,
+		Starts: o.starts, Output: to},
 		o.passEnv, log)
 	if err != nil {
 		return nil, err
@@ -97,6 +102,14 @@ func (c *commands) liveness(p actors.Process) actors.Liveness {
 
 // work is the member's work function.
 func (c *commands) work(ctx context.Context, item actors.Item) error {
+	err := c.run(ctx, item)
+	if e, ok := errors.AsType[*guard.ExitError](err); ok && e.Interrupted() {
+		return actors.Interrupted(err)
+	}
+	return err
+}
+
+func (c *commands) run(ctx context.Context, item actors.Item) error {
 	session := c.forwardLease() // the forwarder may be late
 	if !c.membership.Get().In(session) {
 		return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,

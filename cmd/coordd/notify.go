@@ -79,7 +79,7 @@ type notifier struct {
 
 // conditionOf reads a member's condition.
 func conditionOf(c *actors.Coordinator) condition {
-	stuck, _ := c.Stuck(time.Now())
+	stuck, _ := c.Hanging(time.Now())
 	return condition{id: c.ID(), session: c.Session().Get(), membership: c.Membership().Get(),
 		leadership: c.Leadership().Get(), running: c.Holdings().Get().Running(), stuck: stuck}
 }

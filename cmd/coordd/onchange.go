@@ -107,13 +107,7 @@ func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec gua
 		return unwritten
 	}
 	if e, ok := errors.AsType[*guard.ExitError](err); ok && told && e.Signal == syscall.SIGHUP {
-		return hungUp{e}
+		return actors.Interrupted(e) // by the signal that was to tell it of its payload
 	}
 	return err
 }
-
-// hungUp is the end of a command by the signal that was to tell it of its payload.
-type hungUp struct{ *guard.ExitError }
-
-// Interrupted has a member count it for no failure of the work.
-func (hungUp) Interrupted() bool { return true }

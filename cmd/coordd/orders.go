@@ -173,21 +173,15 @@ member that is not registered: the order stands for when it comes.`,
 			said: "Drained: " + member + " gives up its items and gets no new ones."}
 		g.note(notNow(status))
 		g.note(pinnedTo(member, pins))
-		var by time.Time
-		for _, o := range status.Orders {
-			if o.Kind == "drain" && o.Member == member {
-				by = o.Deadline
-			}
-		}
-		if q.flags.Changed("deadline") {
-			by = time.Now().Add(deadline)
-		}
 		if wait {
 			g.wait = func(ctx context.Context, g *given) (string, error) {
 				return a.awaitEmpty(ctx, q, g, timeout)
 			}
 		}
-		return g, q.DrainBy(ctx, member, by)
+		if q.flags.Changed("deadline") {
+			return g, q.DrainBy(ctx, member, time.Now().Add(deadline))
+		}
+		return g, q.Drain(ctx, member)
 	})
 }
 

@@ -28,7 +28,9 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run one member of a service",
 		Long: `Runs one member of a service until SIGINT, SIGTERM or SIGHUP. It then stops its work,
 hands everything over, and exits with code 0. A second SIGINT or SIGTERM ends it at once. With
---config SIGHUP does not stop it: it reads log-level, capacity and tags anew from the file.
+--config SIGHUP does not stop it: it reads log-level, capacity and tags anew from the file. Files of
+tokens and certificates, such as that of CONSUL_HTTP_TOKEN_FILE, are read again when they change.
+With one of those SIGHUP does not stop it either.
 
 With --exec it runs a shell command for each item that it owns. The command gets the item's payload
 on standard input, and the variables COORDD_ITEM, COORDD_TOKEN, COORDD_MEMBER and COORDD_SERVICE.
@@ -103,6 +105,7 @@ const killSlack = 5 * time.Second
 func (o *runFlags) config() actors.Config {
 	return actors.Config{
 		Service: o.service, ID: o.id, Address: o.address, Zone: o.zone, Version: version(),
+		Host:        actors.Host{Copied: o.copiedHost},
 		WorkVersion: o.appVersion, Tags: o.tags, Capacity: o.capacity,
 		MaxRestarts: o.maxRestarts, OnChange: actors.OnChange(o.onChange),
 		StopTimeout: o.stopTimeout + killSlack, KeepItems: o.keepItems,
@@ -196,7 +199,7 @@ func (p *process) prepare() error {
 	p.share = budgetOf(descriptors(), p.o.route != "")
 	if p.page != nil {
 		p.page.conns, p.page.log = p.share.page, p.log
-		if p.page.access, err = p.o.accessFlags.open(p.log); err != nil {
+		if p.page.access, err = p.o.accessFlags.open(); err != nil {
 			return err
 		}
 	}
@@ -257,7 +260,7 @@ func (p *process) children(ctx context.Context, reload *reloader,
 	}
 	if p.page != nil {
 		p.page.access.warn(p.log, p.page.address(), p.member.ConfigStore().Enabled())
-		all = append(append(all, p.page.shown.children()...), p.pageChild(ctx))
+		all = append(all, p.pageChild(ctx))
 	}
 	all = append(append(all, p.route.children()...), p.hist.begin(p.member, p.log)...)
 	coordinator := p.member.Child("coordinator")

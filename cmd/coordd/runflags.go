@@ -21,7 +21,7 @@ type runFlags struct {
 	id, exec, http, address, zone, appVersion string
 	history, backend, configLog               string
 	httpHosts, passEnv, tags                  []string
-	holdItems                                 bool
+	holdItems, copiedHost                     bool
 	capacity                                  uint64
 	moveBudget                                moveBudget
 	ttl, lease, renew, leaseMargin, checkTTL  time.Duration
@@ -29,7 +29,7 @@ type runFlags struct {
 	merge, brakeHold                          time.Duration
 	stopTimeout, restartWait, keepItems       time.Duration
 	onChange                                  onChange
-	maxRestarts                               int
+	maxRestarts, starts                       int
 	restartWindow                             time.Duration
 	explainTiming, json                       bool
 }
@@ -78,6 +78,9 @@ func (o *runFlags) registerCommand(f *pflag.FlagSet) {
 			"COORDD_PAYLOAD_FILE names and sends the command SIGHUP.")
 	f.DurationVar(&o.stopTimeout, "stop-timeout", 10*time.Second,
 		"The `time` from SIGTERM to SIGKILL when a command is stopped.")
+	f.IntVar(&o.starts, "starts-at-once", 0,
+		"The most `commands` that are started at one time, up to 1000. 0 means as many as there "+
+			"are processors.")
 	f.IntVar(&o.maxRestarts, "max-restarts", 0,
 		"How `often` the command of an item is started again after it has ended by itself, within "+
 			"--restart-window. Then the item is tried at one other member, and where that fails "+
@@ -99,6 +102,10 @@ func (o *runFlags) registerMember(f *pflag.FlagSet) {
 			"sends requests there. Without it: that of --http, else the host's name.")
 	f.Uint64Var(&o.capacity, "capacity", 0,
 		"The most `weight` that this member may hold. 0 means no limit.")
+	f.BoolVar(&o.copiedHost, "copied-host", false,
+		"This machine may run twice, as when a live snapshot of it is resumed again. So a killed "+
+			"coordd that is started again here waits for the lease of the one before, as it "+
+			"would on another host: up to 29.5 s by default.")
 	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is "+
 		"published. Items that move stay in their zone where they can.")
 	f.StringVar(&o.appVersion, "app-version", "",

@@ -43,8 +43,9 @@ func (a *app) workAdd() *cobra.Command {
 		Use:   "add ITEM...",
 		Short: "Add items",
 		Long: `Adds items to the workload, all with the same payload and weight. An item that is
-there already gets this payload and weight: running work sees a new payload when it is started
-next ("coordd run --help", --on-change). All ids are checked before anything is written.`,
+there already gets them. What is not given stays as it is: --weight alone keeps the payload. Running
+work sees a new payload when it is started next ("coordd run --help", --on-change). All ids are
+checked before anything is written.`,
 		Example: `  coordd work add device-1 device-2
   coordd work add report --payload '{"every": "5m"}' --weight 3
   coordd work add report --payload-file report.json`,
@@ -56,14 +57,19 @@ next ("coordd run --help", --on-change). All ids are checked before anything is 
 			"The `weight` of each item: how much of a member's share it takes; at least 1.")
 		orders(f, "payload-file")
 	}, func(ctx context.Context, q query) error {
-		value := []byte(payload)
+		var value []byte // nil: not given
+		if q.flags.Changed("payload") {
+			value = append([]byte{}, payload...)
+		}
 		if payloadFile != "" {
 			var err error
 			if value, err = a.readAll(payloadFile); err != nil {
 				return usage("--payload-file: %v", err)
 			}
 		}
-		if weight == 0 {
+		if !q.flags.Changed("weight") {
+			weight = 0
+		} else if weight == 0 {
 			return usage("--weight 0: give 1 or more")
 		}
 		items := make([]operator.WorkInput, len(q.args))
@@ -126,7 +132,8 @@ const fileHelp = `Each line of the file is an id, or an id, a tab and a payload,
   {"id": "device-1", "weight": 2, "payload": "text"}
 with "payload_base64" in place of "payload" for bytes that are not text. Blank lines and lines
 that begin with # are skipped; - means standard input. The whole file is checked before anything
-is written.`
+is written. A payload or a weight that the file does not give stays as the item has it; of a new
+item the payload is empty and the weight is 1.`
 
 // fileCommand makes c a command that reads a file of items before it asks Consul.
 func (a *app) fileCommand(c *cobra.Command, flags func(*pflag.FlagSet),
@@ -159,8 +166,7 @@ func (a *app) workImport() *cobra.Command {
 		Short: "Add the items of a file",
 		Long: "Adds the items of a file to the workload. " + fileHelp + `
 
-Items that are in the workload already get the payload and the weight of the file, which is 1 where
-it names none. Items that are not in the file stay: "coordd work sync" removes them.`,
+Items that are not in the file stay: "coordd work sync" removes them.`,
 		Example: `  coordd work import items.txt
   seq -f 'device-%g' 1000 | coordd work import -`,
 	}, nil, func(ctx context.Context, q query, items []operator.WorkInput) error {
@@ -177,7 +183,7 @@ it names none. Items that are not in the file stay: "coordd work sync" removes t
 type itemLine struct {
 	ID      string  `json:"id"`
 	Weight  uint64  `json:"weight,omitempty"`
-	Payload string  `json:"payload,omitempty"`
+	Payload *string `json:"payload,omitempty"`
 	Bytes   *[]byte `json:"payload_base64,omitempty"`
 }
 
@@ -232,7 +238,10 @@ func parseItem(line string) (w operator.WorkInput, err error) {
 	if _, err := d.Token(); err != io.EOF {
 		return w, errors.New("more than one object: give each a line of its own")
 	}
-	w = operator.WorkInput{ID: in.ID, Weight: in.Weight, Payload: []byte(in.Payload)}
+	w = operator.WorkInput{ID: in.ID, Weight: in.Weight}
+	if in.Payload != nil {
+		w.Payload = append([]byte{}, *in.Payload...)
+	}
 	if in.Bytes != nil {
 		w.Payload = *in.Bytes
 	}
@@ -256,12 +265,13 @@ a line, as "coordd work import" and "coordd work sync" read them.`,
 }
 
 // printWork prints items as parseItem reads them.
-func printWork(w io.Writer, work []operator.WorkStatus) error {
+func printWork(w io.Writer, work []operator.WorkItem) error {
 	var b bytes.Buffer
 	for _, item := range work {
-		line := itemLine{ID: item.ID, Weight: item.Weight, Payload: string(item.Payload)}
+		text := string(item.Payload)
+		line := itemLine{ID: item.ID, Weight: item.Weight, Payload: &text}
 		if !utf8.Valid(item.Payload) {
-			line.Payload, line.Bytes = "", &item.Payload
+			line.Payload, line.Bytes = nil, &item.Payload
 		}
 		if err := printLine(&b, line); err != nil {
 			return err
@@ -269,75 +279,6 @@ func printWork(w io.Writer, work []operator.WorkStatus) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
-}
-
-// difference is what makes the workload what a file says. Its JSON form is that of --json.
-type difference struct {
-	Add    []string `json:"add"`
-	Change []string `json:"change"`
-	Remove []string `json:"remove"`
-	Same   int      `json:"unchanged"`
-	DryRun bool     `json:"dry_run"`
-
-	write []operator.WorkInput
-	lines []string // for people
-}
-
-// compare finds the difference. An item of the file without a weight keeps the weight that it has.
-func compare(work []operator.WorkStatus, file []operator.WorkInput) difference {
-	d := difference{Add: []string{}, Change: []string{}, Remove: []string{}}
-	have := make(map[string]operator.WorkStatus, len(work))
-	for _, w := range work {
-		have[w.ID] = w
-	}
-	wanted := make(map[string]bool, len(file))
-	for _, w := range file {
-		wanted[w.ID] = true
-		was, there := have[w.ID]
-		if w.Weight == 0 {
-			w.Weight = max(1, was.Weight)
-		}
-		same := bytes.Equal(w.Payload, was.Payload)
-		switch {
-		case !there:
-			d.Add = append(d.Add, w.ID)
-			d.lines = append(d.lines, "+ "+safe(w.ID))
-		case same && w.Weight == was.Weight:
-			d.Same++
-			continue
-		default:
-			d.Change = append(d.Change, w.ID)
-			what := ""
-			if !same {
-				what += "  another payload"
-			}
-			if w.Weight != was.Weight {
-				what += fmt.Sprintf("  weight %d -> %d", was.Weight, w.Weight)
-			}
-			d.lines = append(d.lines, "~ "+safe(w.ID)+what)
-		}
-		d.write = append(d.write, w)
-	}
-	for _, w := range work {
-		if !wanted[w.ID] {
-			d.Remove = append(d.Remove, w.ID)
-			d.lines = append(d.lines, "- "+safe(w.ID))
-		}
-	}
-	return d
-}
-
-// fewRemoved is how many items a sync removes without --force, however small the workload is.
-const fewRemoved = 10
-
-// tooMuch says why a difference needs --force; nil: it does not.
-func (d difference) tooMuch() error {
-	gone, before := len(d.Remove), d.Same+len(d.Change)+len(d.Remove)
-	if gone > 0 && (gone == before && len(d.Add) == 0 || gone > fewRemoved && 2*gone > before) {
-		return fmt.Errorf("%d of the %d items of the workload would be removed: give --force if "+
-			"that is meant", gone, before)
-	}
-	return nil
 }
 
 func (a *app) workSync() *cobra.Command {
@@ -348,8 +289,7 @@ func (a *app) workSync() *cobra.Command {
 		Long: `Adds the items of a file, changes those that differ and removes those that are not in
 it, and prints each: + is added, ~ is changed, - is removed. ` + fileHelp + `
 
-An item for which the file names no weight keeps the weight that it has. To remove all items, or
-more than half of the workload and more than 10 items, needs --force.`,
+To remove all items, or more than half of the workload and more than 10 items, needs --force.`,
 		Example: `  coordd work sync items.txt --dry-run
   coordd work sync items.txt`,
 	}, func(f *pflag.FlagSet) {
@@ -357,30 +297,20 @@ more than half of the workload and more than 10 items, needs --force.`,
 		f.BoolVar(&force, "force", false, "Remove also all of the workload, or most of it.")
 		orders(f, "dry-run", "force")
 	}, func(ctx context.Context, q query, items []operator.WorkInput) error {
-		work, err := q.ListWork(ctx)
-		if err != nil {
-			return err
-		}
-		if len(work) == 0 {
-			a.nameNew(ctx, q)
-		}
-		d := compare(work, items)
-		d.DryRun = dryRun
+		a.nameNew(ctx, q)
+		d, err := q.SyncWork(ctx, items, operator.SyncOptions{DryRun: dryRun, Force: force})
 		if !q.asJSON {
-			for _, line := range d.lines {
-				if _, err := fmt.Fprintln(a.out, line); err != nil {
+			for _, line := range d.Lines {
+				if _, err := fmt.Fprintln(a.out, safe(line)); err != nil {
 					return err
 				}
 			}
 		}
-		refused := d.tooMuch()
-		switch {
-		case refused != nil && !force && !dryRun:
-			return refused
-		case refused != nil && !force:
-			fmt.Fprintf(a.lines, "%s: without --dry-run this is refused: %v\n", a.path, refused)
-		case !dryRun:
-			err = a.sync(ctx, q, d)
+		if errors.Is(err, operator.ErrRemovesMost) {
+			if err = fmt.Errorf("%w: give --force if that is meant", err); dryRun {
+				fmt.Fprintf(a.lines, "%s: without --dry-run this is refused: %v\n", a.path, err)
+				err = nil
+			}
 		}
 		if err != nil {
 			return err
@@ -392,21 +322,4 @@ more than half of the workload and more than 10 items, needs --force.`,
 		return a.tell(q.asJSON, d, fmt.Sprintf(text, len(d.Add), len(d.Change), len(d.Remove),
 			d.Same))
 	})
-}
-
-// sync carries a difference out: it adds first, so that most of the workload is never gone.
-func (a *app) sync(ctx context.Context, q query, d difference) error {
-	if len(d.write) > 0 {
-		if err := q.ImportWork(ctx, d.write, nil); err != nil {
-			return err
-		}
-	}
-	if len(d.Remove) == 0 {
-		return nil
-	}
-	// Another operator may have removed an item meanwhile.
-	if err := q.RemoveWork(ctx, d.Remove...); err != nil && !errors.Is(err, operator.ErrNotFound) {
-		return err
-	}
-	return nil
 }

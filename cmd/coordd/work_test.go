@@ -12,7 +12,7 @@ import (
 )
 
 // printedItems is what work export prints of these items.
-func printedItems(t *testing.T, work []operator.WorkStatus) []byte {
+func printedItems(t *testing.T, work []operator.WorkItem) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	must(t, printWork(&b, work))
@@ -20,10 +20,10 @@ func printedItems(t *testing.T, work []operator.WorkStatus) []byte {
 }
 
 func TestAnExportIsReadAsTheSameItems(t *testing.T) {
-	var work []operator.WorkStatus
+	var work []operator.WorkItem
 	for i, payload := range []string{"", "text", "with\ttabs", "two\nlines", "\x00\xff", "{}",
 		"\u202e", "\ufeff", `"\ud800"`, strings.Repeat("x", 100_000)} {
-		work = append(work, operator.WorkStatus{ID: fmt.Sprintf("#w%d", i),
+		work = append(work, operator.WorkItem{ID: fmt.Sprintf("#w%d", i),
 			Weight: uint64(i + 1), Payload: []byte(payload)})
 	}
 	text := printedItems(t, work)
@@ -33,7 +33,7 @@ func TestAnExportIsReadAsTheSameItems(t *testing.T) {
 	}
 	items, err := parseItems("export", text)
 	must(t, err)
-	if !slices.EqualFunc(items, work, func(i operator.WorkInput, w operator.WorkStatus) bool {
+	if !slices.EqualFunc(items, work, func(i operator.WorkInput, w operator.WorkItem) bool {
 		return i.ID == w.ID && i.Weight == w.Weight && bytes.Equal(i.Payload, w.Payload)
 	}) {
 		t.Errorf("%d items came back as %d: %.300q", len(work), len(items), text)
@@ -89,19 +89,6 @@ func TestAFileOfItemsIsReadWholeOrRefused(t *testing.T) {
 	}
 	if b, err := readAtMost(strings.NewReader("1234"), 4); string(b) != "1234" || err != nil {
 		t.Error(string(b), err)
-	}
-}
-
-func TestASyncThatRemovesMostOfTheWorkloadAsksForForce(t *testing.T) {
-	for _, c := range []struct {
-		same, add, remove int
-		asks              bool
-	}{{10, 0, 10, false}, {9, 0, 10, false}, {10, 0, 11, true}, {11, 0, 11, false},
-		{0, 1, 10, false}, {0, 0, 1, true}, {0, 1, 11, true}, {0, 0, 0, false}} {
-		d := difference{Same: c.same, Add: make([]string, c.add), Remove: make([]string, c.remove)}
-		if err := d.tooMuch(); (err != nil) != c.asks {
-			t.Errorf("%+v: %v", c, err)
-		}
 	}
 }
 

@@ -2,14 +2,14 @@ package facts
 
 import "time"
 
-// Event is something that happened and that no state shows, for those who count: one of the types
-// of this file. More may come: an [Observer] ignores those that it does not know.
-type Event interface{ event() }
+// Observation is something that happened and that no state shows, for those who count: one of the
+// types of this file. More may come: an [Observer] ignores those that it does not know.
+type Observation interface{ event() }
 
 // Observer is told of events at the moment they happen, by the actor that causes them. Observe
 // returns at once, does not panic, and is safe for concurrent use. A nil Observer is none: then an
 // event costs nothing.
-type Observer interface{ Observe(Event) }
+type Observer interface{ Observe(Observation) }
 
 // PollOpened says that a long poll was sent to Consul. Its [CallEnded] has the Kind [KindPoll].
 type PollOpened struct{}

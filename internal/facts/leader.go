@@ -88,8 +88,8 @@ type Share struct {
 	Weight    uint64 // of them
 }
 
-// Plan is what the assigner says of its work, for those who watch.
-type Plan struct {
+// Distribution is what the assigner says of its work, for those who watch.
+type Distribution struct {
 	Term, Epoch uint64
 	Shares      messages.Table[Share]
 	Total       int // items of the workload

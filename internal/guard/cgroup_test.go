@@ -43,12 +43,12 @@ func TestTheWayInForceIsTheOneThatTheMachineOffersAndIsLogged(t *testing.T) {
 			way = "process-group"
 		}
 		var log testkit.Output
-		f := start(t, guard.Config{NoCgroups: none,
+		f := start(t, guard.Config{NoCgroups: none, Starts: 3,
 			Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		out := f.path("out")
 		must(t, f.Exec(t.Context(), guard.Spec{Name: "w", Command: "cat /proc/self/cgroup >" + out}))
 		testkit.Eventually(t, "a word of it", func() bool {
-			return strings.Contains(log.String(), "msg=guard kills-by="+way+" ")
+			return strings.Contains(log.String(), "msg=guard kills-by="+way+" starts_at_once=3 ")
 		})
 		b, err := os.ReadFile(out)
 		must(t, err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -40,6 +41,9 @@ type Config struct {
 	// LockFile is locked, with flock(2), while commands may run: see LockID. Give the same file to
 	// all that must not run at the same time. It is never removed. Default: none.
 	LockFile string
+	// Starts is how many commands are started at one time; what waits delays no lease and no stop.
+	// Default: as many as there are processors.
+	Starts int
 	// NoCgroups leaves cgroups alone. Without it each command gets a cgroup of its own where cgroup
 	// v2 lets this process have some.
 	NoCgroups bool
@@ -101,6 +105,9 @@ type Guard struct {
 func New(cfg Config) *Guard {
 	if cfg.StopTimeout == 0 {
 		cfg.StopTimeout = DefaultStopTimeout
+	}
+	if cfg.Starts == 0 {
+		cfg.Starts = runtime.NumCPU()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -70,8 +69,8 @@ func serve(say func(context.Context, []byte)) error {
 		defer close(told)
 		events.send(gob.NewEncoder(socket), ended)
 	}()
-	r := newRunner(s.HideEnv, events.put)
-	hello := event{Kind: evHello, PID: os.Getpid()}
+	r := newRunner(s.HideEnv, s.Starts, events.put)
+	hello := event{Kind: evHello, PID: os.Getpid(), Starts: cap(r.work)}
 	var err error
 	if s.NoCgroups {
 		err = errors.New("it is not wanted")
@@ -102,7 +101,7 @@ func serve(say func(context.Context, []byte)) error {
 		go lock.keep(events.put)
 	}
 	events.put(hello)
-	for range runtime.NumCPU() {
+	for range cap(r.work) {
 		go r.starter()
 	}
 	r.loop(receive[control](gob.NewDecoder(os.Stdin)), receive[start](starts))

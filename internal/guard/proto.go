@@ -25,6 +25,7 @@ const (
 // settings are the first message through the socket.
 type settings struct {
 	HideEnv   []string
+	Starts    int
 	Output    output.Config
 	NoCgroups bool
 	LockFile  string // its path, for the presence file; empty: no lock
@@ -80,6 +81,7 @@ type event struct {
 	PID      int    // evHello, evStarted
 	Cgroup   string // evHello: directory of the commands' cgroups; empty: none
 	NoCgroup string // evHello: why there is none
+	Starts   int    // evHello: how many commands it starts at a time
 	Locked   bool   // evHello, evLocked: the guard process holds the lock
 	Code     int    // evExited, as the following
 	Signal   int

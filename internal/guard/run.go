@@ -83,8 +83,8 @@ func (g *Guard) once(ctx context.Context) error {
 	helpers.Go(func() { l.controls.send(gob.NewEncoder(l.in), stopWriters) })
 	helpers.Go(func() {
 		enc := gob.NewEncoder(l.both)
-		if enc.Encode(settings{HideEnv: g.cfg.HideEnv, Output: g.cfg.Output,
-			NoCgroups: g.cfg.NoCgroups, LockFile: g.cfg.LockFile}) == nil {
+		if enc.Encode(settings{HideEnv: g.cfg.HideEnv, Starts: g.cfg.Starts,
+			Output: g.cfg.Output, NoCgroups: g.cfg.NoCgroups, LockFile: g.cfg.LockFile}) == nil {
 			l.queue.send(enc, stopWriters)
 		}
 	})
@@ -322,9 +322,10 @@ func (w *watch) hear(e event) {
 	case evHello:
 		w.up, w.silent, w.cgroup = true, 0, e.Cgroup
 		if e.Cgroup != "" {
-			log.Info("guard", "kills-by", "cgroup", "path", e.Cgroup)
+			log.Info("guard", "kills-by", "cgroup", "starts_at_once", e.Starts, "path", e.Cgroup)
 		} else {
-			log.Info("guard", "kills-by", "process-group", "no_cgroup", e.NoCgroup)
+			log.Info("guard", "kills-by", "process-group", "starts_at_once", e.Starts,
+				"no_cgroup", e.NoCgroup)
 		}
 		if w.g.cfg.LockFile != "" && !e.Locked {
 			log.Info("waiting-for-commands-of-predecessor", "lock_file", w.g.cfg.LockFile, "why",

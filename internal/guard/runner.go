@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -26,7 +25,7 @@ const (
 
 // runner runs the commands in the guard process. Its one loop knows everything, signals and reaps;
 // it waits for nothing but news. Starting takes long on a busy host: starters do it beside the
-// loop, as many at a time as there are processors.
+// loop, as many at a time as Config.Starts says.
 type runner struct {
 	emit    func(event)
 	send    func(pid int, sig syscall.Signal) error // kill(2)
@@ -79,11 +78,10 @@ type run struct {
 	output     *output.Run // nil: this process's own
 }
 
-func newRunner(hideEnv []string, emit func(event)) *runner {
-	n := runtime.NumCPU()
+func newRunner(hideEnv []string, starts int, emit func(event)) *runner {
 	return &runner{emit: emit, send: syscall.Kill, hideEnv: hideEnv, lease: &lease{},
 		runs: map[uint64]*run{}, leaders: map[int]*run{}, termed: map[int]bool{},
-		work: make(chan *launch, n), started: make(chan *launch, n),
+		work: make(chan *launch, starts), started: make(chan *launch, starts),
 		early: map[int]early{}, waiting: map[uint64][]control{}}
 }
 

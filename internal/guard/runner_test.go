@@ -18,10 +18,10 @@ import (
 // In the package: from outside these are races that few runs would see.
 
 // told is a runner with a lease that lasts, and what it says.
-func told(t *testing.T) (r *runner, said chan event) {
+func told(t *testing.T, starts int) (r *runner, said chan event) {
 	t.Helper()
 	said = make(chan event, 1000)
-	r = newRunner(nil, func(e event) { said <- e })
+	r = newRunner(nil, starts, func(e event) { said <- e })
 	l := makeLease(time.Now().Add(time.Hour), time.Second)
 	l.Seq, l.Epoch = 1, 1
 	r.take(l)
@@ -33,13 +33,19 @@ func shell(id uint64, command string, under *lease) start {
 		Lease: *under}
 }
 
-// One as busy as that: no starter takes anything.
+// One as busy as that: no starter takes anything. No more than the limit are given to starters.
 func TestNoStartDelaysALeaseAStopOrAnAnswer(t *testing.T) {
-	r, said := told(t)
+	for _, limit := range []int{1, 5} {
+		noStartDelays(t, limit)
+	}
+}
+
+func noStartDelays(t *testing.T, limit int) {
+	r, said := told(t, limit)
 	controls, starts := make(chan control), make(chan start)
 	ended := make(chan struct{})
 	go func() { defer close(ended); r.loop(controls, starts) }()
-	given, last := cap(r.work), uint64(cap(r.work)+mostQueued)
+	given, last := limit, uint64(limit+mostQueued)
 	held := *r.lease
 	for id := range last {
 		starts <- shell(id+1, "true", &held)
@@ -79,7 +85,7 @@ func TestNoStartDelaysALeaseAStopOrAnAnswer(t *testing.T) {
 
 // The two pipes have no order between them.
 func TestTheNewestLeaseCountsWhicheverPipeBringsIt(t *testing.T) {
-	r, _ := told(t)
+	r, _ := told(t, 2)
 	of := func(seq, epoch uint64, left time.Duration, gone bool) lease {
 		l := makeLease(time.Now().Add(left), 0)
 		l.Seq, l.Epoch, l.Gone = seq, epoch, gone
@@ -102,7 +108,7 @@ func TestTheNewestLeaseCountsWhicheverPipeBringsIt(t *testing.T) {
 }
 
 func TestACommandThatEndsBeforeItsStarterSaysSoHasItsOwnEnd(t *testing.T) {
-	r, said := told(t)
+	r, said := told(t, 2)
 	l := &launch{start: shell(1, "exit 3", r.lease), under: r.lease, given: 2}
 	r.early[0] = early{}
 	r.starting, r.given = 1, 2
@@ -127,7 +133,7 @@ func TestACommandThatEndsBeforeItsStarterSaysSoHasItsOwnEnd(t *testing.T) {
 // A guard process that stood still finds both at once: that the command has ended, and that it is
 // to stop.
 func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
-	r, said := told(t)
+	r, said := told(t, 2)
 	l := &launch{start: shell(1, "exit 3", r.lease), under: r.lease}
 	r.starting = 1
 	if l.err = r.launch(l); l.err != nil {
@@ -148,7 +154,7 @@ func TestACommandThatHasEndedByItselfIsNotStopped(t *testing.T) {
 }
 
 func TestAKillOfAllReachesWhatAStarterIsAt(t *testing.T) {
-	r, said := told(t)
+	r, said := told(t, 2)
 	killed := false
 	r.send = func(pid int, sig syscall.Signal) error {
 		if sig == syscall.SIGTERM {
@@ -190,7 +196,7 @@ func TestACommandIsAskedToEndOnce(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		r, _ := told(t)
+		r, _ := told(t, 2)
 		var terms []int
 		r.send = func(pid int, sig syscall.Signal) error {
 			if sig == syscall.SIGTERM {

@@ -38,6 +38,9 @@ type Waited struct {
 	Of time.Duration `json:"of,omitempty"`
 }
 
+// Same tells whether two are about the same absence.
+func (w Waited) Same(v Waited) bool { return w.Ack == v.Ack && w.Session == v.Session }
+
 // NoteLife is for how long the waits that a leader of these settings has noted are believed, by the
 // clocks of who wrote and who reads them: 6 TTLs and two lock-delays. A leader that dies is
 // followed 2 TTLs and a lock-delay later; an election of Consul's own or a copy of a renewal makes

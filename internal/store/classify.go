@@ -121,6 +121,8 @@ func (c call) status(code int, body string) error {
 		return &callError{kind: kind, op: c.String(), text: text, unknown: unknown}
 	}
 	switch {
+	case code == http.StatusForbidden && strings.Contains(body, notKnown):
+		return c.unknownToken(said)
 	case code == http.StatusForbidden, code == http.StatusUnauthorized:
 		return fail(ErrDenied, false, fmt.Sprintf("%s; the token needs %s", said, c.need))
 	case code == http.StatusRequestEntityTooLarge:
@@ -159,6 +161,13 @@ func (c call) status(code int, body string) error {
 	return fail(ErrUnreachable, true, said)
 }
 
+// unknownToken is the error for a token that Consul does not know.
+func (c call) unknownToken(said string) error {
+	return &callError{kind: ErrDenied, cause: ErrUnknownToken, op: c.String(),
+		text: fmt.Sprintf("%s; %v: it was deleted or has expired; give a valid one (a token file "+
+			"is read again when it changes)", said, ErrUnknownToken)}
+}
+
 // tooManyConns is a part of what Consul says with 429 when it is for the number of connections.
 const tooManyConns = "too many concurrent connections"
 
@@ -175,7 +184,7 @@ func (c call) crowded() error {
 // does not know stays 0: unreachable, outcome unknown, which is always safe.
 func codeOfText(body string) int {
 	switch {
-	case strings.Contains(body, "Permission denied"), strings.Contains(body, "ACL not found"):
+	case strings.Contains(body, "Permission denied"), strings.Contains(body, notKnown):
 		return http.StatusForbidden
 	case strings.Contains(body, "too large"), strings.Contains(body, "too many operations"):
 		return http.StatusRequestEntityTooLarge

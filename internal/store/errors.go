@@ -168,3 +168,35 @@ func kindOf(err error) error {
 func contextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
+
+// ErrConflict is returned for a write that is based on another state than Consul has. Nothing of it
+// was applied.
+var ErrConflict = errors.New("conflict")
+
+// ConflictError says which key was not as a write supposed. It matches [ErrConflict].
+type ConflictError struct {
+	What string // that the key is, for people: a config key, an item
+	Key  string
+	Want uint64 // the index that it should have had; 0: it should not have existed
+	Have uint64 // the index that it has now; 0: it does not exist
+	Why  string // more, for people; may be empty
+}
+
+func (e *ConflictError) Error() string {
+	state := func(index uint64) string {
+		if index == 0 {
+			return "no key"
+		}
+		return fmt.Sprintf("index %d", index)
+	}
+	text := fmt.Sprintf(
+		"%v: %s %q: the write is for %s, Consul has %s: read it and decide anew",
+		ErrConflict, e.What, e.Key, state(e.Want), state(e.Have))
+	if e.Why != "" {
+		text += " (" + e.Why + ")"
+	}
+	return text
+}
+
+// Is makes errors.Is(err, ErrConflict) true.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }

@@ -40,7 +40,7 @@ func (kv *KV) Get(ctx context.Context, key string) ([]byte, error) {
 	return value, nil
 }
 
-// Put writes value, of at most [MaxKVBytes], over whatever key holds; flags become 0. It takes
+// Put writes value, of at most [MaxKVBytes], over whatever key holds; its flags stay. It takes
 // effect at most once: no late or second copy of a request writes it again, over a newer value or
 // after a Delete. Each try replaces only what was read just before.
 func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
@@ -49,7 +49,7 @@ func (kv *KV) Put(ctx context.Context, key string, value []byte) error {
 			MaxKVBytes)
 	}
 	return kv.write(ctx, "kv put", key, func(old Entry) (Op, bool) {
-		return CAS(key, value, 0, old.ModifyIndex), true
+		return CAS(key, value, old.Flags, old.ModifyIndex), true
 	})
 }
 

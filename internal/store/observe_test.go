@@ -22,7 +22,7 @@ type tally struct {
 	took  time.Duration // of the last poll
 }
 
-func (c *tally) Observe(e facts.Event) {
+func (c *tally) Observe(e facts.Observation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch e := e.(type) {

@@ -162,17 +162,17 @@ func newPlanRound(b *testing.B, client *api.Client, service string, items, membe
 	run, stop := context.WithCancel(ctx)
 	p.stop = stop
 	go func() { p.done <- leader.Run(run) }()
-	p.wait(b, "frozen with all the work read", func(plan facts.Plan) bool {
+	p.wait(b, "frozen with all the work read", func(plan facts.Distribution) bool {
 		return plan.Total == items && plan.Brake != ""
 	})
 	return p
 }
 
-func (p *planRound) wait(b *testing.B, what string, ok func(facts.Plan) bool) {
+func (p *planRound) wait(b *testing.B, what string, ok func(facts.Distribution) bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if plan, err := p.leader.Plan().Wait(ctx, ok); err != nil {
+	if plan, err := p.leader.Distribution().Wait(ctx, ok); err != nil {
 		b.Fatalf("waiting for %s: %v; the plan is %+v", what, err, plan)
 	}
 }
@@ -186,7 +186,7 @@ func (p *planRound) lead(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	took := (<-p.written).Sub(start)
-	p.wait(b, "every item granted", func(plan facts.Plan) bool { return plan.Owned == p.items })
+	p.wait(b, "every item granted", func(d facts.Distribution) bool { return d.Owned == p.items })
 	return took
 }
 

@@ -214,7 +214,7 @@ func BenchmarkPlanner(b *testing.B) {
 	for _, c := range contests(1000, 100_000) {
 		b.Run(c.name, func(b *testing.B) {
 			var ratios, ours, theirs []float64
-			var plan placement.Plan
+			var plan placement.Outcome
 			var ringMoves []placement.Move
 			planner := func() {
 				start := time.Now()
@@ -300,7 +300,7 @@ func BenchmarkPlannerWeighted(b *testing.B) {
 		{name: "unchanged", members: members, planned: placed},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			var plan placement.Plan
+			var plan placement.Outcome
 			for b.Loop() {
 				plan = placement.Compute(c.members, c.planned)
 			}

@@ -44,6 +44,8 @@ func TestThePageIsAccessibleInEachOfItsStates(t *testing.T) {
 	consul := realconsul.Start(t, realconsul.Options{})
 	s := newService(t, consul.Addr())
 	dir := workDir(t)
+	binary := filepath.Join(dir, "binary")
+	must(t, os.WriteFile(binary, []byte("\x00\xff\n"), 0o600))
 	s.exec, s.env = failsAt, []string{"E2E_DIR=" + dir}
 	for _, name := range []string{"loop@n1", "poor@n2", "bad@n2"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
@@ -65,11 +67,12 @@ func TestThePageIsAccessibleInEachOfItsStates(t *testing.T) {
 	testkit.Await(t, startLimit, "three members", func() string { return s.now().unlike(3, 0) })
 	s.do("work", "add", "w1", "w2", "w3", "w4", "w5", "w6")
 	b.tells("All 6 items run.")
+	b.waits("the actors are folded", `!document.querySelector("#actors").open`)
 	b.text(`document.querySelector("#actors").open = true`)
 	b.waits("the actors are shown", `document.querySelectorAll("#tree li").length > 5`)
 	b.text(`document.querySelector("#plan").open = true`)
 	b.waits("the plan is shown", `document.querySelector("#certificate")?.textContent.startsWith(
-		"Nothing has to move.The largest and the smallest load differ by 0 now, and by 0 then.")`)
+		"Nothing has to move.The loads of two members differ by 0 at most, and by 0 afterwards.")`)
 	b.obeys("a settled cluster, with its plan and its actors")
 
 	b.slash()
@@ -81,15 +84,27 @@ func TestThePageIsAccessibleInEachOfItsStates(t *testing.T) {
 	s.do("pin", "loop", "n1")
 	s.do("pin", "bad", "n2")
 	s.do("pin", "poor", "n2", "--prefer")
-	s.do("work", "add", "loop", "bad", "poor")
+	s.do("work", "add", "loop", "bad", "poor", "--payload", `<b>{"url": "rtsp://cam"}</b>`+
+		"\nevery: 5m\n")
+	b.waits("the headline is as bad as the worst", `!document.querySelector("#wrong .fine") &&
+		document.querySelector("#wrong .headline.bad")`)
 	b.tells("crash-looping")
 	b.waits("one is quarantined, in words and as a tile",
 		`document.querySelector(".tile.loop[data-item=bad]")?.title === "bad quarantined"`)
 	b.tells("1 item failed here")
 	b.obeys("a crash-looping and a quarantined item")
 	b.opens("item", "bad", "Quarantined", "Failed at", "n2: its work ended too often there")
-	b.opens("item", "poor", "Preferred at", "n2, while it takes items and has room", "Failed at")
+	b.opens("item", "poor", "Preferred at", "n2, while it takes items and has room", "Failed at",
+		"39 bytes", `<b>{"url": "rtsp://cam"}</b>`, "DIR/poor.log", "coordd pin poor n")
 	b.obeys("the drawer of an item")
+	for _, command := range []string{"explain poor", "restart poor"} {
+		b.press("Copy coordd " + command + " --service " + s.name)
+		b.waits(command+" is copied", `document.querySelector("#drawer [data-copy*='`+command+
+			`']").textContent === "Copied"`)
+	}
+	s.do("work", "add", "w1", "--payload-file", binary, "--weight", "9")
+	b.opens("item", "w1", "3 bytes, in hexadecimal digits", "00 ff 0a", "Weight")
+	b.tells("load")
 	b.opens("member", "n2", "Failed here",
 		"1 item, since it was registered: it was moved elsewhere")
 	b.types("\x1b")
@@ -108,22 +123,31 @@ func TestThePageIsAccessibleInEachOfItsStates(t *testing.T) {
 	b.obeys("a drained and frozen cluster")
 
 	b.expectRefusals()
+	must(t, consul.Servers[0].Freeze())
+	b.tells("Consul does not answer. The last answer was at ")
+	must(t, consul.Servers[0].Thaw())
+	b.waits("it is answered again", `!document.querySelector(".old")`)
 	if consul.Servers[0].Stop() != nil {
 		return
 	}
+	b.tells("what is shown is of then")
 	b.waits("it says that Consul is away", `document.querySelector("#wrong .lost")`)
 	b.obeys("without Consul")
 	b.must(chromedp.Do(b.ctx, chromedp.Navigate(page)))
-	b.waits("it says that Consul is away", `document.querySelector("#wrong .lost")`)
+	b.tells("Nothing was read since this page was opened at ")
 	b.obeys("opened without Consul")
 }
 
-// Above 400 items they are squares on canvases.
+// Above 1200 items they are squares on canvases.
 func TestThePageOfManyItemsIsAccessible(t *testing.T) {
 	t.Parallel()
-	_, page, _ := launchDev(t, "--members", "2", "--items", "500")
+	_, page, _ := launchDev(t, "--members", "2", "--items", "1500")
 	b := browse(t, page)
-	b.shares("two members share 500 items", 250, 250)
+	b.shares("two members share 1500 items", 750, 750)
 	b.waits("they are on canvases", `document.querySelectorAll("canvas.grid").length === 2`)
 	b.obeys("many items")
+	b.slash()
+	b.types("group_1499")
+	b.opens("member", "n2", "Its items with “group_1499”", "device_group_1499")
+	b.obeys("the list of a member's items")
 }

@@ -66,7 +66,7 @@ func TestThePageShowsATakeOverWithItsCause(t *testing.T) {
 		return ""
 	})
 	t.Logf("counted down from %v within %v", first, time.Since(begun).Round(time.Millisecond))
-	if text := b.text(`document.querySelector("#wrong .wait").innerText`); !strings.Contains(text,
+	if text := b.text(`document.querySelector("#wrong .wait:has(.left)").innerText`); !strings.Contains(text,
 		"10 items wait") || !strings.Contains(text, "n10 is gone") {
 		t.Errorf("it says %q", text)
 	}

@@ -36,7 +36,7 @@ var churn = map[string]script{
 		back := func() {
 			gone = slices.DeleteFunc(gone, func(id string) bool { return w.start(id) != nil })
 		}
-		for i, at := range e.ticks(4000, 8000) {
+		for i, at := range e.ticks(1000, 8000) {
 			acts = append(acts, action{at, func() {
 				p := w.leader()
 				if p == nil {

@@ -129,7 +129,7 @@ func (w *world) forgot() {
 // that has lost most of the workload leaves nobody else to say so.
 func (w *world) overrideBrake() {
 	leader := w.leader()
-	if leader == nil || !w.plan.losesWrites() || leader.member.Plan().Get().Brake == "" {
+	if leader == nil || !w.plan.losesWrites() || leader.member.Distribution().Get().Brake == "" {
 		return
 	}
 	w.retry(func(ctx context.Context) error { return w.operator.Override(ctx) })

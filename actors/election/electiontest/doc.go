@@ -71,11 +71,9 @@ var scenarios = []struct {
 	name string
 	play func(*scenario)
 }{
-	{"ResigningAtAnyMomentAndTwice", resignAnytime},
 	{"DeletedWhileManyRunAndManyJoin", deleteWhileManyJoin},
 	{"EverySessionThatExpiresIsToldOnceWithItsReason", sessionsExpire},
 	{"EverySessionThatIsEndedEarlyIsToldOnceWithItsReason", sessionsEnd},
-	{"ManyElectionsOverOneConnection", manyElections},
 }
 
 // Resign ends candidacies, one after the other, and returns when each is over.

@@ -61,10 +61,13 @@ type Judge struct {
 	clock int64
 	began time.Time
 	all   map[string][]*operation // by election, in the order of their calls
+	runs  map[string]int          // by election and period
 }
 
 // NewJudge returns a judge who has seen nothing yet.
-func NewJudge() *Judge { return &Judge{began: time.Now(), all: map[string][]*operation{}} }
+func NewJudge() *Judge {
+	return &Judge{began: time.Now(), all: map[string][]*operation{}, runs: map[string]int{}}
+}
 
 type verb string
 
@@ -130,6 +133,13 @@ func (j *Judge) Work(name, id string, token uint64) {
 	o := j.begin(working, id)
 	o.token = token
 	j.end(name, o)
+}
+
+// Ran says that the duty begins for a period of its schedule. No period may be run twice.
+func (j *Judge) Ran(name string, period time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.runs[name+" "+period.Format(time.RFC3339)]++
 }
 
 // Look records a reading of the store: who holds the leadership. Without an ID nobody does. If ok
@@ -216,7 +226,7 @@ func (w *recordedBackend) Leave(ctx context.Context) error {
 func (j *Judge) Counted() map[string]int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := map[string]int{}
+	n := map[string]int{"period": len(j.runs)}
 	for _, all := range j.all {
 		for _, o := range all {
 			what := string(o.verb)
@@ -241,6 +251,11 @@ func (j *Judge) Verdict(limit time.Duration) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var errs []error
+	for period, n := range j.runs {
+		if n > 1 {
+			errs = append(errs, fmt.Errorf("election and period %s: run %d times", period, n))
+		}
+	}
 	for name, all := range j.all {
 		slices.SortFunc(all, func(a, b *operation) int { return cmp.Compare(a.call, b.call) })
 		if o := untold(all); o != nil {

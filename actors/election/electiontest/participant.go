@@ -26,6 +26,8 @@ type participant struct {
 	stopTakes time.Duration // how long its duty takes to stop
 	until     time.Time     // when its lease is over, of a leader by hand
 	heard     int           // the messages that a script has waited for
+	takes     time.Duration // how long a run of its schedule takes
+	ran       chan struct{} // cap 1: a run has begun
 }
 
 func (p *participant) run(begin func(context.Context) (<-chan election.Status, error)) error {
@@ -63,9 +65,19 @@ func (p *participant) resign() {
 // lead is the duty of most participants. It records who is working.
 func (p *participant) lead(ctx context.Context, s election.Status) error {
 	p.begin(s)
+	defer p.end()
+	if !s.Period.IsZero() {
+		p.sc.runs.Ran(p.cfg.Election, s.Period)
+		run, cancel := context.WithTimeout(ctx, p.takes)
+		defer cancel()
+		ctx = run
+		select {
+		case p.ran <- struct{}{}:
+		default:
+		}
+	}
 	<-ctx.Done()
 	time.Sleep(p.stopTakes)
-	p.end()
 	return nil
 }
 

@@ -26,6 +26,7 @@ type scenario struct {
 	working      map[string]*participant // election -> whose duty is under way
 	lastTokens   map[string]uint64
 	faults       []string
+	runs         *Judge // of periods
 
 	cast   map[string]*participant // of a script
 	tokens []uint64                // that a script has said
@@ -35,7 +36,7 @@ type scenario struct {
 func newScenario(t *testing.T, s Store) *scenario {
 	return &scenario{
 		t: t, store: s, working: map[string]*participant{}, lastTokens: map[string]uint64{},
-		cast: map[string]*participant{},
+		cast: map[string]*participant{}, runs: NewJudge(),
 		log: slog.New(slog.NewTextHandler(t.Output(),
 			&slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
@@ -61,7 +62,8 @@ const defaultElection = "demo"
 // newParticipant makes a participant. It takes part once run is called.
 func (sc *scenario) newParticipant(name string, options ...option) *participant {
 	sc.t.Helper()
-	p := &participant{sc: sc, name: name, done: make(chan struct{}), changed: make(chan struct{})}
+	p := &participant{sc: sc, name: name, done: make(chan struct{}), changed: make(chan struct{}),
+		ran: make(chan struct{}, 1)}
 	p.cfg = election.Config{Election: defaultElection, Name: name, Logger: sc.log, Lead: p.lead}
 	for _, o := range options {
 		o(p)
@@ -105,6 +107,9 @@ func (sc *scenario) finish() {
 		}
 		<-p.e.Done()
 		p.judge()
+	}
+	if err := sc.runs.Verdict(patience); err != nil {
+		sc.t.Error(err)
 	}
 	for _, f := range sc.faults {
 		sc.t.Error(f)

@@ -3,54 +3,9 @@ package electiontest
 import (
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/coordd/coordd/actors/election"
 )
-
-func resignAnytime(sc *scenario) {
-	link := sc.connect()
-	for i := range 20 {
-		p := sc.nominate(fmt.Sprintf("p%d", i), over(link))
-		time.Sleep(time.Duration(i) * 500 * time.Microsecond)
-		p.e.Resign()
-		if s := p.ends(); !s.Resigned || s.Err != nil {
-			sc.t.Errorf("%s resigned, and was told %v", p.name, s)
-		}
-		p.e.Resign()
-	}
-	// Nothing of them is left.
-	last := sc.nominate("last")
-	last.leads()
-	list, err := last.e.Candidates(sc.t.Context())
-	if err != nil || len(list) != 1 || list[0].Name != "last" {
-		sc.t.Errorf("candidates: %v, %v; want only the last one", list, err)
-	}
-}
-
-func manyElections(sc *scenario) {
-	link, other := sc.connect(), sc.connect()
-	var all []*participant
-	for i := range 30 {
-		name := func(p *participant) { p.cfg.Election = fmt.Sprintf("resource-%d", i) }
-		all = append(all, sc.nominate(fmt.Sprintf("a%d", i), over(link), name, quiet()))
-		all[2*i].leads()
-		all = append(all, sc.nominate(fmt.Sprintf("b%d", i), over(other), name, quiet()))
-	}
-	for i := range 30 {
-		all[2*i+1].followsSomeone()
-		if i%3 == 0 {
-			all[2*i].e.Resign()
-		}
-	}
-	for i := range 30 {
-		if i%3 == 0 {
-			all[2*i+1].leads()
-		} else if s := all[2*i].e.State().Get(); s.Role != election.Leading {
-			sc.t.Errorf("the other elections are touched: %v", s)
-		}
-	}
-}
 
 func deleteWhileManyJoin(sc *scenario) {
 	running, joining, connections := 500, 500, 10

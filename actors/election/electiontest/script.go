@@ -22,13 +22,16 @@ import (
 //
 // The subject is a participant, over a connection of its own. Its verbs:
 //
-//	joins [-priority=N] [-preempt] [-slow=DURATION] [-by-hand] [-address=ADDRESS], follows
+//	joins [-priority=N] [-preempt] [-slow=DURATION] [-by-hand] [-address=ADDRESS]
+//	    [-schedule=SCHEDULE [-takes=DURATION] [-clock=DURATION]]
+//	    [-election=NAME] [-with=PARTICIPANT, over its connection], follows
 //	resigns, drained, hands-over-to NAME, ends-it, deletes-it: its calls; they say their error
 //	cut, mended, closes, session-ended: what becomes of its connection
 //	ROLE [LEADER]: waits for a message with that role, behind the one that it waited for last, and
 //	    says what the message says. Tokens are numbered by their size.
 //	waiting, extended: waits for a message of that kind
 //	gone: waits for its end, however it ends
+//	runs: waits for the beginning of a run of its schedule
 //	now: says its role
 //	candidates: says their names
 //
@@ -153,13 +156,23 @@ func (sc *scenario) joining(words []string) option {
 		f.BoolVar(&p.cfg.Preempt, "preempt", false, "")
 		f.StringVar(&p.cfg.Address, "address", "", "")
 		f.DurationVar(&p.stopTakes, "slow", 0, "")
+		f.StringVar(&p.cfg.Election, "election", p.cfg.Election, "")
+		with := f.String("with", "", "")
+		f.StringVar(&p.cfg.Schedule, "schedule", "", "")
+		f.DurationVar(&p.takes, "takes", 0, "")
+		clock := f.Duration("clock", 0, "")
 		byHand := f.Bool("by-hand", false, "")
 		if err := f.Parse(words); err != nil {
 			sc.t.Fatal(err)
 		}
+		if other := sc.cast[*with]; other != nil {
+			p.link = other.link
+		}
 		if *byHand {
 			p.cfg.Lead = nil
 		}
+		p.cfg.Schedule = strings.Replace(p.cfg.Schedule, "@every=", "@every ", 1)
+		p.cfg.Now = func() time.Time { return time.Now().Add(*clock) }
 	}
 }
 
@@ -192,6 +205,12 @@ func (p *participant) do(verb string, args []string) string {
 		p.link.End()
 	case "gone":
 		p.ends()
+	case "runs":
+		select {
+		case <-p.ran:
+		case <-time.After(patience):
+			p.sc.t.Fatalf("%s runs nothing", p.name)
+		}
 	case "now":
 		return p.e.State().Get().Role.String()
 	case "candidates":

@@ -30,6 +30,8 @@ var breakages = []play.Breakage{
 	{Name: "deleted-at-once"},
 	{Name: "deleted-while-led+deleted-at-once"},
 	{Name: "closed-before-drained"},
+	{Name: "period-of-a-clock-behind"},
+	{Name: "run-recorded-at-its-end"},
 
 	{Name: "taken-while-held", Covered: "the state, which the leader has written"},
 	{Name: "closed-while-led", Covered: "the lock-delay, for which all wait when a session ends"},

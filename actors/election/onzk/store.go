@@ -465,6 +465,8 @@ func (s *nodeStore) ops(c backend.Change) []any {
 	case backend.Make:
 		ops = append(ops, &zk.CreateRequest{Path: s.leader(), Data: backend.Encode(c.Self),
 			Acl: s.conn.cfg.ACL, Flags: zk.FlagEphemeral})
+	case backend.Need:
+		ops = append(ops, &zk.CheckVersionRequest{Path: s.leader(), Version: -1})
 	case backend.Drop:
 		ops = append(ops, &zk.DeleteRequest{Path: s.leader(), Version: -1})
 	}

@@ -160,23 +160,18 @@ func graceOf(ack protocol.Ack, set actor.Settings) time.Duration {
 // mostNoted keeps the leader state within what Consul takes.
 const mostNoted = 1000
 
-// waited is what there is to note: of each absence the time waited so far, in whole steps of the
-// given length (0: to the moment), and of what the last leader has noted what this one cannot
-// confirm itself. Least is how long each is waited for under the brake. It returns when there is
-// more to note.
-func (x absences) waited(now time.Time, step, least time.Duration, still func(id string) bool) (
-	all map[string]protocol.Waited, again time.Time) {
-	all = map[string]protocol.Waited{}
+// waited is what there is to note: of each absence the time waited so far, and of what the last
+// leader has noted what this one cannot confirm itself. Least is how long each is waited for under
+// the brake.
+func (x absences) waited(now time.Time, least time.Duration,
+	still func(id string) bool) map[string]protocol.Waited {
+	all := map[string]protocol.Waited{}
 	for id, away := range x.away {
 		if away.since.IsZero() || away.ack == 0 || away.session == "" {
 			continue // by nothing could a successor tell that it is the same absence
 		}
 		most := max(away.grace, least)
 		d := min(now.Sub(away.since), most)
-		if step > 0 && d < most {
-			d -= d % step
-			again = actor.Earliest(again, away.since.Add(min(most, d+step)))
-		}
 		if d >= 0 && len(all) < mostNoted {
 			all[id] = protocol.Waited{Ack: away.ack, Session: away.session, For: d, Of: most}
 		}
@@ -186,5 +181,5 @@ func (x absences) waited(now time.Time, step, least time.Duration, still func(id
 			all[id] = w
 		}
 	}
-	return all, again
+	return all
 }

@@ -31,7 +31,7 @@ type wires struct {
 	term  uint64
 	views views
 	bump  *messages.Mailbox[facts.Bump, facts.Leadership]
-	out   *messages.State[facts.Plan]
+	out   *messages.State[facts.Distribution]
 	unfit *messages.State[facts.Unfit]
 }
 
@@ -75,7 +75,7 @@ func NewAssigner(b *actor.Base, term uint64, leadership messages.Reader[facts.Le
 	members messages.Reader[facts.Members], acks messages.Reader[facts.Acks],
 	workload messages.Reader[facts.Workload], control messages.Reader[facts.Control],
 	bump *messages.Mailbox[facts.Bump, facts.Leadership],
-	out *messages.State[facts.Plan], unfit *messages.State[facts.Unfit]) *Assigner {
+	out *messages.State[facts.Distribution], unfit *messages.State[facts.Unfit]) *Assigner {
 	return &Assigner{Base: b, wires: wires{term, views{leadership, members, acks, workload,
 		control}, bump, out, unfit}}
 }
@@ -245,7 +245,7 @@ func (a *Assigner) begin(ctx context.Context) (err error) {
 // tracker resigns: another member may have the rights.
 func (a *Assigner) checkFitness(ctx context.Context) error {
 	err := a.Store.Fitness(ctx, a.ID)
-	if a.unsure = err != nil; errors.Is(err, store.ErrDenied) {
+	if a.unsure = err != nil; store.LacksRights(err) {
 		a.unfit.Set(facts.Unfit{Term: a.term, Missing: err.Error()})
 	}
 	return err

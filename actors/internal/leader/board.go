@@ -216,7 +216,7 @@ func weight(item placement.Item) uint64 {
 
 // compute plans. What the leader itself has pinned, for a wish or because work has failed, leaves
 // no item without a place: where it would, the plan is made without that.
-func (b *board) compute() placement.Plan {
+func (b *board) compute() placement.Outcome {
 	p := placement.Compute(b.members, b.items)
 	n := homeless(b, p)
 	if n == 0 || len(b.wishes) == 0 {
@@ -233,7 +233,7 @@ func (b *board) compute() placement.Plan {
 }
 
 // homeless counts the items that have no owner after a plan.
-func homeless(b *board, p placement.Plan) (n int) {
+func homeless(b *board, p placement.Outcome) (n int) {
 	for _, u := range p.Unplaced {
 		if b.items[u.Item].Owner == placement.None {
 			n++

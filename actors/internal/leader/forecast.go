@@ -52,7 +52,7 @@ type Forecast struct {
 	Drained, Gone, Lost, New map[string]bool
 	Items                    []placement.Item
 	Owners                   []string // of each item, gone ones included; empty: none
-	Plan                     placement.Plan
+	Plan                     placement.Outcome
 	Least                    int  // moves that any plan takes from owners that are there
 	Exact                    bool // no plan needs fewer, see [placement.Minimum]
 	Removed                  int  // items that are no longer in the workload and will be stopped

@@ -12,9 +12,14 @@ import (
 	"github.com/coordd/coordd/internal/store"
 )
 
-// noteStep is how often the time waited is noted, in parts of the TTL; and how often a note that
-// stays the same is written anew, in parts of its life.
+// noteStep is how often the time waited is noted at the least, in parts of the TTL; and how often a
+// note that stays the same is written anew, in parts of its life.
 const noteStep = 4
+
+// noteSoon is how soon the time waited is noted first. The pauses between notes are a fourth of the
+// time that this leader has waited. So a leader that dies loses a fifth of what it has waited, or
+// noteSoon: leaders that live for a second get on.
+const noteSoon = 100 * time.Millisecond
 
 // notePause is how soon a note is written again that was in vain.
 const notePause = time.Second
@@ -28,6 +33,7 @@ type noted struct {
 	bad       string    // why it could not be read
 	inherited bool      // what the last leader has noted was taken in
 	at        time.Time // when it was written last
+	begun     time.Time // since when this leader has waited for those that it names
 	notBefore time.Time
 }
 
@@ -50,20 +56,27 @@ func (n *noted) due(next protocol.LeaderState, ttl time.Duration, exact bool) (b
 	names, was := len(next.Absent) > 0, n.state
 	same := next.Brake == was.Brake && maps.Equal(next.Refused, was.Refused) &&
 		(next.Brake == "" && !names && len(next.Refused) == 0 || next.By == was.By)
-	age := next.At.Sub(was.At).Abs()
+	if n.begun.IsZero() || !maps.EqualFunc(next.Absent, was.Absent, protocol.Waited.Same) {
+		n.begun = next.At
+	}
+	stands := same && maps.Equal(next.Absent, was.Absent)
+	pause := min(max(next.At.Sub(n.begun)/4, noteSoon), ttl/noteStep)
 	switch {
 	case exact:
 		return !same || names || !maps.Equal(next.Absent, was.Absent), time.Time{}
-	case same && maps.Equal(next.Absent, was.Absent) && !names:
+	case stands && !names:
 		return false, time.Time{}
-	case same && maps.Equal(next.Absent, was.Absent) && age < next.Life/noteStep:
+	case stands && next.At.Sub(was.At).Abs() < next.Life/noteStep:
 		return false, was.At.Add(next.Life / noteStep)
 	case next.At.Before(n.notBefore):
 		return false, n.notBefore
-	case same && next.At.Before(n.at.Add(ttl/noteStep/4)):
-		return false, n.at.Add(ttl / noteStep / 4) // many have their steps at different times
+	case same && next.At.Before(n.at.Add(pause)):
+		return false, n.at.Add(pause)
 	}
-	return true, time.Time{}
+	if !names {
+		return true, time.Time{}
+	}
+	return true, next.At.Add(pause)
 }
 
 func (a *Assigner) life() time.Duration { return protocol.NoteLife(a.TTL, a.LockDelay) }
@@ -73,21 +86,18 @@ func (a *Assigner) life() time.Duration { return protocol.NoteLife(a.TTL, a.Lock
 // it concerns anything else: only that of an exact note is returned, which is the last one.
 // errStale: the leader key has moved on from this epoch.
 func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time, err error) {
-	now, step, least := time.Now(), a.TTL/noteStep, time.Duration(0)
+	now, least := time.Now(), time.Duration(0)
 	if a.brake.text != "" {
 		least = a.BrakeHold // under the brake they wait until that lets go
 	}
-	if exact {
-		step = 0
-	}
 	members, acks := a.views.members.Get().Items, a.views.acks.Get().Items
-	absent, again := a.absences.waited(now, step, least, func(id string) bool {
+	absent := a.absences.waited(now, least, func(id string) bool {
 		return !members.Has(id) && (acks.Has(id) || len(a.known[id]) > 0)
 	})
 	next := protocol.LeaderState{By: a.epoch.Session, At: now.UTC(), Life: a.life(),
 		Brake: a.brake.text, Absent: absent, Refused: a.refusals.named(now)}
-	write, at := a.noted.due(next, a.TTL, exact)
-	if again = actor.Earliest(again, at); !write {
+	write, again := a.noted.due(next, a.TTL, exact)
+	if !write {
 		return again, nil
 	}
 	a.noted.at = now
@@ -102,9 +112,6 @@ func (a *Assigner) note(ctx context.Context, exact bool) (again time.Time, err e
 	}
 	if err == nil {
 		a.noted.state, a.noted.notBefore = next, time.Time{}
-		if len(absent) > 0 {
-			again = actor.Earliest(again, now.Add(next.Life/noteStep))
-		}
 		return again, nil
 	}
 	a.noted.known, a.noted.notBefore = false, time.Now().Add(notePause)

@@ -45,5 +45,5 @@ func (v cells) assigner(t *testing.T, set actor.Settings,
 	set.Service, set.ID = "demo", "n1"
 	return NewAssigner(actor.NewBase(set, s, quiet), 1, v.leadership.Reader(), v.members.Reader(),
 		v.acks.Reader(), v.workload.Reader(), v.control.Reader(), bump,
-		messages.NewState(facts.Plan{}), messages.NewState(facts.Unfit{}))
+		messages.NewState(facts.Distribution{}), messages.NewState(facts.Unfit{}))
 }

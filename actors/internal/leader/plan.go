@@ -16,7 +16,7 @@ import (
 // plan is what the leader is to write, given its inputs, when to plan again, and what to say.
 type plan struct {
 	orders []order // by member, then item
-	says   facts.Plan
+	says   facts.Distribution
 	// waiting: there is something to place or to move once it has been quiet long enough.
 	waiting   bool
 	wake      time.Time // when time alone changes the plan; zero: never
@@ -109,7 +109,7 @@ func (in *inputs) count(p *plan, b *board) {
 }
 
 // countUnplaced adds what the placement says of the future.
-func (in *inputs) countUnplaced(p *plan, placed placement.Plan) {
+func (in *inputs) countUnplaced(p *plan, placed placement.Outcome) {
 	p.says.Unplaced = len(placed.Unplaced)
 	for j, load := range placed.Loads {
 		id, _ := in.members.At(j)
@@ -193,7 +193,7 @@ func addressedToNobody(a facts.Assignment, m facts.Member) bool {
 
 // move turns the placement into orders. It returns which items are to leave their owners, by the
 // placement: true if that is ordered by now.
-func (in *inputs) move(p *plan, b *board, placed placement.Plan) map[int32]bool {
+func (in *inputs) move(p *plan, b *board, placed placement.Outcome) map[int32]bool {
 	p.orders = slices.Grow(p.orders, len(placed.Moves))
 	moving := map[int32]bool{}
 	n, room := p.countOnTheMove(in.now, in.stopping)

@@ -76,18 +76,23 @@ func TestTheLeaderStateIsWrittenWhenThereIsSomethingNewToIt(t *testing.T) {
 	}{
 		"nothing":             {},
 		"nothing, as it ends": {exact: true},
-		"an absence":          {next: protocol.LeaderState{Absent: away}, age: ttl, want: true},
+		"an absence": {next: protocol.LeaderState{Absent: away}, age: ttl, want: true,
+			again: ttl + noteSoon},
 		"as it was": {was: protocol.LeaderState{Absent: away},
 			next: protocol.LeaderState{Absent: away}, age: ttl, again: life / noteStep},
 		"as it was, and old": {was: protocol.LeaderState{Absent: away},
-			next: protocol.LeaderState{Absent: away}, age: life / noteStep, want: true},
+			next: protocol.LeaderState{Absent: away}, age: life / noteStep, want: true,
+			again: life/noteStep + ttl/noteStep},
 		"as it was, as it ends": {was: protocol.LeaderState{Absent: away},
 			next: protocol.LeaderState{Absent: away}, exact: true, want: true},
 		"it lasts": {was: protocol.LeaderState{Absent: away},
-			next: protocol.LeaderState{Absent: longer}, age: ttl, want: true},
+			next: protocol.LeaderState{Absent: longer}, age: ttl, want: true,
+			again: ttl + ttl/noteStep},
 		"it lasts, written just now": {was: protocol.LeaderState{Absent: away},
-			next: protocol.LeaderState{Absent: longer}, age: time.Millisecond,
-			again: ttl / noteStep / 4},
+			next: protocol.LeaderState{Absent: longer}, age: time.Millisecond, again: noteSoon},
+		"it has lasted for a second": {was: protocol.LeaderState{Absent: away},
+			next: protocol.LeaderState{Absent: longer}, age: time.Second, want: true,
+			again: time.Second * 5 / 4},
 		"a brake, just now": {next: protocol.LeaderState{Brake: "gone"}, age: time.Millisecond,
 			want: true},
 		"another leader's brake": {was: protocol.LeaderState{Brake: "gone", By: "a"},
@@ -95,7 +100,7 @@ func TestTheLeaderStateIsWrittenWhenThereIsSomethingNewToIt(t *testing.T) {
 		"a refused order": {next: protocol.LeaderState{Refused: map[string]string{"k": "why"}},
 			age: ttl, want: true},
 	} {
-		n := noted{state: c.was, at: draftedAt}
+		n := noted{state: c.was, at: draftedAt, begun: draftedAt}
 		n.state.At, c.next.At, c.next.Life = draftedAt, draftedAt.Add(c.age), life
 		write, again := n.due(c.next, ttl, c.exact)
 		want := time.Time{}

@@ -31,7 +31,7 @@ type Told struct {
 	Session    messages.Reader[facts.Session]
 	Membership messages.Reader[facts.Membership]
 	Leadership messages.Reader[facts.Leadership]
-	Plan       messages.Reader[facts.Plan]
+	Plan       messages.Reader[facts.Distribution]
 	Holdings   messages.Reader[facts.Holdings]
 	Tags       messages.Reader[[]string] // the host's own
 }

@@ -17,6 +17,9 @@ const STATES = {
 const ORDER = ["running", "owned", "starting", "crash-looping", "quarantined", "stopping",
   "waiting", "free"];
 const stateOf = s => STATES[s] || ["own", s, s];
+// parts are the states with their numbers, those that this page does not know at the end.
+const parts = counts => [...ORDER, ...Object.keys(counts).filter(s => !STATES[s])]
+  .filter(s => counts[s] > 0).map(s => [stateOf(s)[0], counts[s], stateOf(s)[1]]);
 
 // el makes an element: class, role and aria-… are attributes, all else is a property.
 function el(tag, set = {}, ...kids) {
@@ -65,6 +68,15 @@ function span(ms) {
 const capital = text => text ? text[0].toUpperCase() + text.slice(1) : text;
 const sentence = text => capital(text) + (/[….!?]$/.test(text) ? "" : ".");
 
+// command is one to type in a shell, for the service that is shown.
+const word = text => /^[\w.,:@%+=-]+$/.test(text) ? text :
+  "'" + text.replaceAll("'", "'\\''") + "'";
+function command(order, ...ids) {
+  const of = "--service " + word(latest.status.service), names = ids.map(word).join(" ");
+  return "coordd " + order + " " + (ids.some(id => id.startsWith("-")) ? of + " -- " + names :
+    (names && names + " ") + of);
+}
+
 // list is "a", "a and b", or "a, b and c".
 function list(texts) {
   if (texts.length < 2) return texts.join("");
@@ -97,8 +109,11 @@ function announce(text) {
 // get asks this coordd. It gives undefined for what has not changed since the last answer, unless
 // whole is set.
 const tags = new Map();
+let age = 0; // of what the last status was made of, in ms
+const why = e => e.cause === "said" ? e.message : "This coordd does not answer";
 async function get(path, whole) {
   const answer = await fetch(path, {cache: "no-cache", signal: AbortSignal.timeout(15000)});
+  if (path === "v1/status") age = 1000 * (answer.headers.get("Age") || 0);
   const date = Date.parse(answer.headers.get("Date") || "");
   if (date) {
     const seen = date + 500 - Date.now(); // the header has whole seconds

@@ -9,7 +9,7 @@ function openDrawer(kind, id) {
   const had = opened ? opened.by : document.activeElement;
   opened = {kind, id, by: had};
   $("drawer-head").textContent = id;
-  $("drawer-body").replaceChildren(el("p", {}, "Asking…"));
+  $("drawer-body").replaceChildren(el("p", {}, "Asking this coordd, which asks Consul…"));
   $("drawer").hidden = false;
   $("drawer-head").focus();
   fillDrawer();
@@ -30,6 +30,7 @@ function facts(pairs) {
 const ago = t => t ? span(now() - Date.parse(t)) + " ago, " + clock(Date.parse(t)) : "";
 
 function history(all) {
+  if (!all) return el("p", {}, "The log could not be read.");
   const groups = grouped(all).reverse().slice(0, 100);
   if (!groups.length) {
     return el("p", {}, "The log has nothing about it: it holds the last 256 transactions.");
@@ -44,12 +45,11 @@ async function fillDrawer() {
   if (!kind) return;
   let body;
   try {
-    const past = get("v1/events?about=" + encodeURIComponent(id), true).catch(() => []);
+    const past = get("v1/events?about=" + encodeURIComponent(id), true).catch(() => null);
     body = kind === "item" ? itemBody(await get("v1/items/" + encodeURIComponent(id), true),
-      await past) : memberBody(id, await past);
+      await payloadOf(opened), await past) : memberBody(id, await past);
   } catch (e) {
-    body = [el("p", {class: "line loop"}, sentence(e.cause === "said" ? e.message :
-      "This coordd does not answer"))];
+    body = [el("p", {class: "line loop"}, sentence(why(e)))];
   }
   if (!opened || opened.kind !== kind || opened.id !== id) return; // another one meanwhile
   renew($("drawer-body"), body);
@@ -69,7 +69,54 @@ function renew(e, kids) {
   });
 }
 
-function itemBody(i, past) {
+// payloadOf is what an item's work gets, as text or in hexadecimal digits: the beginning of it. It
+// is read every five seconds while it is looked at.
+const SHOWN = 2048; // bytes
+async function payloadOf(o) {
+  if (o.payload && Date.now() - o.read < 5000) return o.payload;
+  o.read = Date.now();
+  try {
+    const answer = await fetch("v1/items/" + encodeURIComponent(o.id) + "/payload",
+      {cache: "no-store", headers: {Range: "bytes=0-" + (SHOWN - 1)},
+        signal: AbortSignal.timeout(15000)});
+    const bytes = new Uint8Array(await answer.arrayBuffer());
+    if (answer.status === 416) return o.payload = ["empty"];
+    if (!answer.ok) throw new Error(JSON.parse(new TextDecoder().decode(bytes)).error,
+      {cause: "said"});
+    const all = +(answer.headers.get("Content-Range") || "").split("/")[1] || bytes.length;
+    const size = count(all, "byte") + (all > SHOWN ? ", of which these are the first" : "");
+    try {
+      const text = new TextDecoder("utf-8", {fatal: true}).decode(bytes, {stream: true});
+      if (!/[^\P{C}\n\r\t]/u.test(text)) return o.payload = [size, text];
+    } catch { /* it is no text */ }
+    const hex = [...bytes].map(b => b.toString(16).padStart(2, "0"));
+    return o.payload = [size + ", in hexadecimal digits", hex.join(" ")];
+  } catch (e) {
+    return ["not read: " + why(e)];
+  }
+}
+
+// commands are those that an operator may want, each with a button that copies it.
+function commands(...all) {
+  return el("ul", {class: "commands"}, ...all.map(text => el("li", {}, el("code", {}, text),
+    el("button", {type: "button", "aria-label": "Copy " + text, "data-copy": text}, "Copy"))));
+}
+$("drawer-body").addEventListener("click", async e => {
+  const {copy, item} = e.target.dataset;
+  if (item !== undefined) openItem(item);
+  if (copy === undefined) return;
+  let done = true;
+  try {
+    await navigator.clipboard.writeText(copy);
+  } catch { // a browser has no clipboard for pages without TLS
+    getSelection().selectAllChildren(e.target.previousSibling);
+    done = document.execCommand("copy");
+  }
+  announce(done ? "Copied" : "The command is selected");
+  e.target.textContent = done ? "Copied" : "Selected";
+});
+
+function itemBody(i, payload, past) {
   const [kind, name] = stateOf(i.state), pauses = i.next_start && Date.parse(i.next_start) - now();
   const until = i.until && Date.parse(i.until) - now();
   const states = {"free": "Nobody has it", "owned": "Owned, and not known to run"};
@@ -81,6 +128,7 @@ function itemBody(i, past) {
       ["There since", ago(i.there_since)], ["State since", ago(i.since)],
       ["Pinned to", i.pinned],
       ["Preferred at", i.preferred && i.preferred + ", while it takes items and has room"],
+      ["Weight", i.weight > 1 ? number(i.weight) : ""],
       ["Restarts", i.restarts ? number(i.restarts) + ", by " + i.member : i.member ? "none" : ""],
       ["Last end", i.last_exit && i.last_exit + " (" + ago(i.last_exit_at) + ")"],
       ["Failed at", i.failed_at && list([...i.failed_at].sort(naturally)) +
@@ -89,6 +137,14 @@ function itemBody(i, past) {
       ["Removed", i.removed ? "it is not in the workload any more" : ""],
     ]),
     ...(i.next ? [el("h3", {}, "What it takes for it to run"), el("p", {}, sentence(i.next))] : []),
+    el("h3", {}, "Its payload"), el("p", {}, sentence(payload[0])),
+    ...(payload[1] ? [el("pre", {}, payload[1])] : []),
+    el("h3", {}, "What it writes"), el("p", {}, "In the log of " +
+      (i.member || "the member that ran it") + "; with --output file:DIR in DIR/" +
+      encodeURIComponent(i.id) + ".log on its machine."),
+    el("h3", {}, "What may be typed"), commands(command("explain", i.id),
+      command("restart", i.id), i.pinned ? command("unpin", i.id) :
+        command("pin", i.id, i.member || "MEMBER")),
     el("h3", {}, "What happened to it"), history(past),
   ];
 }
@@ -107,12 +163,26 @@ function memberBody(id, past) {
       ["Failed here", m.failed_items && count(m.failed_items, "item") +
         ", since it was registered: " + (m.failed_items === 1 ? "it was" : "they were") +
         " moved elsewhere"],
+      ["Load", m.load && number(m.load) + ", the weight of its items"],
       ["Capacity", m.capacity ? number(m.capacity) + ", in weight" : "no limit"],
       ["Address", m.address], ["Zone", m.zone], ["Version", m.version],
       ["Lease", m.lease_ms ? span(m.lease_ms) + ": as long it works on without Consul" : ""],
     ])] : []),
     el("h3", {}, "What happened to it"), history(past),
+    ...itemsOf(rows.get(id)),
   ];
+}
+
+// itemsOf lists what a member has, or that of it which is searched for.
+const LISTED = 200;
+function itemsOf(row) {
+  const all = row ? row.held.filter(([item]) => !dimmed(item)) : [], more = all.length - LISTED;
+  if (!all.length) return [];
+  return [el("h3", {}, "Its items" + (asked ? " with “" + asked + "”" : "")),
+    el("ul", {class: "items"}, ...all.slice(0, LISTED).map(([item, state]) => el("li", {},
+      el("button", {type: "button", "data-item": item, "aria-label": "Open " + item}, item),
+      el("small", {}, stateOf(state)[1])))),
+    ...(more > 0 ? [el("p", {}, "And " + number(more) + " more: the search finds them.")] : [])];
 }
 
 // The search: items and members whose ids hold what is typed.
@@ -151,7 +221,7 @@ function showHits(text) {
     el("span", {}, id), el("small", {}, has));
   });
   if (!hits.length) kids.push(el("li", {role: "option", "aria-selected": "false"},
-    el("span", {}, "Nothing is called that.")));
+    el("span", {}, where ? "Nothing is called that." : "Nothing has been read yet.")));
   else if (hits.all > hits.length) kids.push(el("li", {role: "option", "aria-selected": "false"},
     el("span", {}, "and " + number(hits.all - hits.length) + " more")));
   $("hits").replaceChildren(...kids);

@@ -7,45 +7,65 @@ if (bare.username || bare.password) {
   location.replace(bare);
 }
 
-let lastGood = 0, timer, asking = false;
+const STALE = 3000; // ms after which what was read is of then, and not of now
+const began = Date.now();
+let lastGood = 0, took = 0, again, asking = null;
 
-function stale() {
-  if (!lastGood) return "";
-  const old = Date.now() - lastGood;
-  return " What you see is " + span(old) + " old.";
+// lost says that nothing new is known, why, and since when. What is shown is of then, and grey.
+// What /healthz says needs no Consul.
+async function lost(why) {
+  const mine = asking, signal = AbortSignal.timeout(2000);
+  let own = "";
+  try {
+    const answer = await fetch("healthz", {cache: "no-cache", signal});
+    if (answer.status === 503) {
+      own = " " + sentence((await answer.text()).trim().replace(/ for [\dhms.]+/, ""));
+    }
+    why ||= "Consul does not answer";
+  } catch {
+    why = "This coordd does not answer: it has stopped, or the way to it is cut";
+  }
+  if (asking !== mine) return; // it was answered meanwhile
+  const text = sentence(why) + own + (lastGood ? " The last answer was at " +
+    clock(lastGood + skew) + ": what is shown is of then." :
+    " Nothing was read since this page was opened at " + clock(began + skew) + ".");
+  document.body.classList.add("old");
+  document.title = "● " + document.title.replace(/^● /, "");
+  tags.clear();
+  if ($("wrong").dataset.key === text) return;
+  $("wrong").dataset.key = text;
+  waits = [];
+  $("wrong").replaceChildren(el("div", {class: "bad lost"}, el("span", {class: "text"}, text),
+    timer({since: lastGood || began})));
+  countdown();
 }
 
 async function tick() {
-  clearTimeout(timer);
+  clearTimeout(again);
   if (!document.hidden && !asking) {
-    asking = true;
+    const begun = Date.now(), was = lastGood;
+    asking = {};
+    const slow = setTimeout(lost, Math.max(STALE, 3 * took));
     try {
       const [status, holders, offers] = await Promise.all([get("v1/status"), get("v1/holders"),
         offered()]);
       if (status) latest.status = status;
       if (holders) latest.holders = holders;
-      if (status || holders || offers || document.body.classList.contains("old")) {
+      took = Date.now() - begun;
+      lastGood = Date.now() - age;
+      const aged = Date.now() - lastGood > STALE || begun - was > STALE;
+      if (status || holders || offers || aged || document.body.classList.contains("old")) {
         await show(latest.status, holders || ((status || offers) && latest.holders));
       }
-      lastGood = Date.now();
       follow();
     } catch (e) {
-      document.body.classList.add("old");
-      const why = e.cause === "said" ? e.message :
-        "This coordd does not answer: it has stopped, or the way to it is cut";
-      const text = sentence(why) + stale(), wrong = $("wrong");
-      delete wrong.dataset.key;
-      waits = [];
-      if (!wrong.querySelector(".lost")) {
-        wrong.replaceChildren(el("div", {class: "bad lost"}, el("span", {class: "text"})));
-      }
-      wrong.querySelector(".text").textContent = text;
-      tags.clear();
+      await lost(e.cause === "said" ? e.message : "");
     }
-    asking = false;
+    clearTimeout(slow);
+    asking = null;
     if (opened) fillDrawer();
   }
-  timer = setTimeout(tick, 1000);
+  again = setTimeout(tick, 1000);
 }
 // soon asks at once, and again when what was read at this moment may be read anew.
 function soon() {
@@ -72,15 +92,26 @@ function branch(r) {
   }
   return li;
 }
-async function showTree() {
-  if (!$("actors").open || document.hidden) return;
-  try {
-    const tree = await get("v1/tree");
-    if (tree) $("tree").replaceChildren(el("ul", {}, branch(tree)));
-  } catch { /* the status says what is wrong */ }
+
+// folded asks while somebody looks into a part of the page that is folded at first.
+function folded(id, path, every, show) {
+  async function ask() {
+    if (!$(id).open || document.hidden) return;
+    let kids;
+    try {
+      const answer = await get(path);
+      if (!answer) return;
+      kids = show(answer);
+    } catch (e) {
+      tags.delete(path);
+      kids = [el("p", {}, sentence(why(e)))];
+    }
+    $(id).lastElementChild.replaceChildren(...kids);
+  }
+  $(id).addEventListener("toggle", () => { tags.delete(path); ask(); });
+  setInterval(ask, every);
 }
-$("actors").addEventListener("toggle", () => { tags.delete("v1/tree"); showTree(); });
-setInterval(showTree, 3000);
+folded("actors", "v1/tree", 3000, tree => [el("ul", {}, branch(tree))]);
 
 // The planner's certificate, while it is open: what would move yet, against the fewest moves that
 // any plan needs, and how even the loads are.
@@ -89,8 +120,8 @@ function certificate(p) {
     count(p.moving, "item") + (p.moving === 1 ? " has" : " have") + " to move; " +
     (!p.minimum_exact ? "any plan needs " + number(p.minimum) + " moves at least" :
       p.moving > p.minimum ? "the fewest are " + number(p.minimum) : "no plan needs fewer");
-  const lines = [moves, "The largest and the smallest load differ by " +
-    number(p.imbalance_before) + " now, and by " + number(p.imbalance_after) + " then"];
+  const lines = [moves, "The loads of two members differ by " +
+    number(p.imbalance_before) + " at most, and by " + number(p.imbalance_after) + " afterwards"];
   if (p.version) {
     lines.push("Items that move prefer version " + p.version +
       ", whose members hold up to twice a share until all have it");
@@ -107,20 +138,7 @@ function certificate(p) {
   if (most.length > 20) lines.push("and " + number(most.length - 20) + " kinds of moves more");
   return lines;
 }
-async function showPlan() {
-  if (!$("plan").open || document.hidden) return;
-  let lines;
-  try {
-    const plan = await get("v1/plan");
-    if (!plan) return;
-    lines = certificate(plan);
-  } catch (e) {
-    if (e.cause !== "said") return; // the status says what is wrong
-    lines = [e.message];
-  }
-  $("certificate").replaceChildren(...lines.map(text => el("p", {}, sentence(text))));
-}
-$("plan").addEventListener("toggle", () => { tags.delete("v1/plan"); showPlan(); });
-setInterval(showPlan, 5000);
+folded("plan", "v1/plan", 5000, plan => certificate(plan).map(text =>
+  el("p", {}, sentence(text))));
 
 tick();

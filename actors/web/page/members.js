@@ -13,35 +13,86 @@ function bar(e, parts, of) {
     e.children[i].style.width = (of ? 100 * n / of : 0) + "%";
   });
 }
-const parts = counts => ORDER.filter(s => counts[s]).map(s => [stateOf(s)[0], counts[s],
-  stateOf(s)[1]]);
 
-// What is waited for has a countdown; it is not read out each second.
+// What is waited for has a countdown, and what is old its age; neither is read out each second.
 let waits = [];
 function countdown() {
   for (const w of waits) {
     const left = w.until - now();
-    w.e.replaceChildren(...(left > 0 ? [span(left), el("small", {}, " at the latest")] :
-      [el("small", {}, "any moment")]));
+    w.e.replaceChildren(...(w.since ? [span(Date.now() - w.since), el("small", {}, " ago")] :
+      left > 0 ? [span(left), el("small", {}, " at the latest")] :
+        [el("small", {}, left > -5000 ? "any moment" : "overdue by " + span(-left))]));
   }
+}
+function timer(time) {
+  const e = el("span", {class: "left", "aria-hidden": "true"});
+  waits.push({e, ...time});
+  return e;
+}
+
+// doubted is a status without what is not known: a member to which something was done here may not
+// run what it has said that it runs.
+function doubted(status) {
+  const states = {...status.work.states};
+  const members = status.members.map(m => {
+    const n = doneTo(m.id) && (m.states || {}).running || 0, own = {...m.states};
+    for (const s of [own, states]) {
+      s.running -= n;
+      s.owned = (s.owned || 0) + n;
+    }
+    return n ? {...m, states: own} : m;
+  });
+  return {...status, members, work: {...status.work, states}};
+}
+
+// marks are lines about what the rows of members say and no problem does.
+function marks(status) {
+  const who = new Map(), say = (id, text) => who.set(text, [...who.get(text) || [], id]);
+  for (const id of acts.keys()) if (doneTo(id)) say(id, doneTo(id));
+  for (const m of status.members) {
+    if (m.status && m.status !== "alive") say(m.id, m.status);
+    const failed = m.failed_items && !(status.problems || []).some(p =>
+      p.kind === "failing-member" && p.text.includes(" " + m.id + ": "));
+    if (failed) say(m.id, "where " + count(m.failed_items, "item") + " failed and went elsewhere");
+  }
+  return [...who].map(([text, ids]) => ["order", list(ids.sort(naturally)) +
+    (ids.length === 1 ? " is " : " are ") + text + "."]);
+}
+
+// headline is one line about all. Its class is that of the worst that is known.
+const WORST = ["bad", "wait", "order", "calm", "fine"];
+function headline(status, lines) {
+  const w = status.work, runs = w.states?.running || 0, all = runs === w.total;
+  const old = Date.now() - lastGood > STALE, one = all && w.total === 1;
+  const worst = WORST.find(c => lines.some(l => l[0] === c)) || (all && !old ? "fine" : "calm");
+  if (!w.total) {
+    return [worst, (lines.length ? "There is" : "Nothing is wrong. There is") +
+      " no work yet: “" + command("work add", "ITEM") + "”."];
+  }
+  const who = one ? "The only item" : all ? "All " + number(w.total) + " items" :
+    number(runs) + " of " + count(w.total, "item");
+  const others = parts(w.states || {}).filter(p => p[2] !== "running")
+    .map(p => number(p[1]) + " " + p[2]);
+  return [worst, who + (old ? " ran when Consul was read last" : one ? " runs" : " run") +
+    (all ? "" : "; " + list(others)) + ".", old && {since: lastGood}];
 }
 
 function showWrong(status) {
-  const lines = [], w = status.work;
+  const lines = marks(status);
   const orders = status.orders || [], given = o => "by " + (o && o.by || "an operator") +
     (o && o.at ? " at " + clock(Date.parse(o.at)) : "");
   if (status.frozen) {
     lines.push(["order", "Frozen " + given(orders.find(o => o.kind === "freeze")) +
-      ": nothing is moved, placed or taken over until “coordd thaw”."]);
+      ": nothing is moved, placed or taken over until “" + command("thaw") + "”."]);
   }
   for (const p of status.problems || []) {
     if (status.frozen && p.kind === "brake") continue;
     const text = p.until ? p.text.replace(/, until [\d:]+ UTC at the latest$/, "") : p.text;
-    lines.push([p.kind === "waiting" ? "wait" : p.kind === "brake" ? "order" : "", sentence(text),
-      p.until, p.items || []]);
+    lines.push([p.kind === "waiting" ? "wait" : p.kind === "brake" ? "order" : "bad",
+      sentence(text), p.until && {until: Date.parse(p.until)}, p.items]);
   }
   if (status.unreadable) {
-    lines.push(["", "Keys that this version cannot read are skipped: " +
+    lines.push(["bad", "Keys that this version cannot read are skipped: " +
       status.unreadable.join(", ")]);
   }
   const drained = [...status.drained || []].sort(naturally);
@@ -49,35 +100,21 @@ function showWrong(status) {
     const left = [...status.members, ...(status.absent || [])].filter(m => drained.includes(m.id))
       .reduce((sum, m) => sum + m.items, 0), one = drained.length === 1;
     const who = drained.length < 7 ? list(drained) : count(drained.length, "member");
-    const drain = one && orders.find(o => o.kind === "drain");
-    const by = one ? given(drain) : "by an operator";
-    const end = drain && drain.deadline && Date.parse(drain.deadline);
-    lines.push(["order", who + (one ? " is" : " are") + " drained " + by + ": " + (left ?
+    const drain = one && orders.find(o => o.kind === "drain"), end = Date.parse(drain?.deadline);
+    lines.push(["order", who + (one ? " is" : " are") + " drained " + given(drain) + ": " +
       count(left, "item") + " still there" + (end > now() ? ", which are given up at once at " +
-        clock(end) + "." : ".") : one ? "it is empty." : "they are empty.") +
-      " “coordd undrain " + (one ? who : "MEMBER") + "” lets " + (one ? "it" : "them") +
-      " have items again."]);
+      clock(end) : "") + ". “" + command("undrain", one ? who : "MEMBER") + "” ends that."]);
   }
-  if (!(status.problems || []).length && status.leader) {
-    const n = (w.states || {}).running || 0, others = parts(w.states || {})
-      .filter(p => p[2] !== "running").map(p => number(p[1]) + " " + p[2]);
-    const text = !w.total ? "Nothing is wrong. There is no work yet: “coordd work add ITEM”." :
-      n === w.total ? (n === 1 ? "The only item runs." : "All " + number(n) + " items run.") :
-      "Nothing is wrong: " + number(n) + " of " + count(w.total, "item") + " run, " +
-      list(others) + ".";
-    lines.push([lines.length ? "calm" : "fine", text]);
-  }
+  const rank = line => WORST.indexOf(line[0]);
+  lines.sort((a, b) => rank(a) - rank(b)).unshift(headline(status, lines));
+  document.title = (rank(lines[0]) < 2 ? "● " : "") + status.service + " · coordd";
   const key = JSON.stringify(lines);
   if ($("wrong").dataset.key === key) return;
   $("wrong").dataset.key = key;
   waits = [];
-  $("wrong").replaceChildren(...lines.map(([cls, text, until, items]) => {
-    const e = el("div", {class: cls || "bad"}, el("span", {class: "text"}, text));
-    if (until) {
-      const left = el("span", {class: "left", "aria-hidden": "true"});
-      waits.push({e: left, until: Date.parse(until)});
-      e.append(left);
-    }
+  $("wrong").replaceChildren(...lines.map(([cls, text, time, items], i) => {
+    const e = el("div", {class: cls + (i ? "" : " headline")}, el("span", {class: "text"}, text));
+    if (time) e.append(timer(time));
     if (items && items.length) {
       e.append(el("button", {type: "button", "aria-label": "Why: " + items[0],
         onclick: () => openItem(items[0])}, "Why"));
@@ -123,7 +160,7 @@ function drop(id, row) {
 function tagsOf(m, leader) {
   const all = [], n = m.states || {}, verb = (k, one, many) => k + " " + (k === 1 ? one : many);
   if (leader) all.push(["leads", "run"]);
-  if (doneTo(m.id)) all.push([doneTo(m.id), "loop"]);
+  if (doneTo(m.id)) all.push([doneTo(m.id), "stop"]);
   if (m.status === "gone") all.push(["gone: its items wait for it", "wait"]);
   else if (m.status && m.status !== "alive") all.push([m.status, "stop"]);
   if (m.silent_since) {
@@ -137,14 +174,17 @@ function tagsOf(m, leader) {
   if (n.starting) all.push([verb(n.starting, "starts", "start"), "start"]);
   if (n.stopping) all.push([verb(n.stopping, "stops", "stop"), "stop"]);
   if (n.waiting && m.status !== "gone") all.push([verb(n.waiting, "waits", "wait"), "wait"]);
-  if (m.failed_items) all.push([count(m.failed_items, "item") + " failed here", "loop"]);
+  if (m.failed_items) all.push([count(m.failed_items, "item") + " failed here", "stop"]);
   return all;
 }
 
-function fillRow(row, m, leader, most) {
+// loadOf is what counts where items are shared out: their weight.
+const loadOf = m => m.load || m.items;
+
+function fillRow(row, m, leader, most, weighed) {
   fillActs(row);
-  const full = m.capacity && m.items >= m.capacity;
-  const key = JSON.stringify([m, leader, most, doneTo(m.id)]);
+  const load = loadOf(m), full = m.capacity && load >= m.capacity;
+  const key = JSON.stringify([m, leader, most, weighed, doneTo(m.id)]);
   if (row.key === key) return;
   row.key = key;
   row.root.classList.toggle("gone", m.status === "gone" || row.id === FREE);
@@ -155,9 +195,12 @@ function fillRow(row, m, leader, most) {
   const about = [...free, ...tagsOf(m, leader)];
   row.who.replaceChildren(name, ...about.map(([text, cls]) => el("span", {class: "tag " + cls},
     text)));
-  bar(row.bar, parts(m.states || {}), m.capacity || most);
-  row.load.replaceChildren(el("b", {}, number(m.items)), m.capacity ?
-    " of " + number(m.capacity) + (full ? ", full" : "") : m.items === 1 ? " item" : " items");
+  bar(row.bar, parts(m.states || {}).map(([cls, n]) => [cls, n * load / m.items]),
+    m.capacity || most);
+  row.load.replaceChildren(el("b", {}, number(load)), m.capacity ?
+    " of " + number(m.capacity) + (full ? ", full" : "") : weighed ? " load" :
+      m.items === 1 ? " item" : " items",
+  ...(weighed ? [el("small", {}, " " + count(m.items, "item"))] : []));
   row.more.textContent = [m.zone, m.version, m.lease_ms && "lease " + span(m.lease_ms)]
     .filter(Boolean).join(" · ");
   row.more.title = [row.more.textContent, m.address && "address " + m.address].filter(Boolean)
@@ -167,7 +210,7 @@ function fillRow(row, m, leader, most) {
 // heldBy is what a member has: items and their states, by name.
 function heldBy(h) {
   const state = new Map();
-  for (const i of h.own) state.set(i, "running");
+  for (const i of h.own) state.set(i, doneTo(h.id) ? "owned" : "running");
   for (const i of h.releasing) state.set(i, "stopping");
   for (const [s, items] of Object.entries(h.states || {})) for (const i of items) state.set(i, s);
   return inOrder([...state]);
@@ -201,9 +244,10 @@ async function sorted(holders) {
   const all = [], next = new Map();
   let same = !!where;
   for (const h of whose) {
-    const row = rows.get(h.id), known = row && sameHolder(row.source, h);
+    const row = rows.get(h.id), done = doneTo(h.id);
+    const known = row && row.done === done && sameHolder(row.source, h);
     same = same && known;
-    all.push({h, source: h, held: known ? row.held : heldBy(h), changed: !known});
+    all.push({h, source: h, done, held: known ? row.held : heldBy(h), changed: !known});
     await breathe();
   }
   const named = new Set(whose.map(h => h.id));
@@ -258,6 +302,7 @@ async function showMembers(status, holders) {
     if (s.row.root === here) here = here.nextSibling; else box.insertBefore(s.row.root, here);
     s.row.held = s.held;
     s.row.source = s.source;
+    s.row.done = s.done;
   }
   const kept = new Set(shown.map(s => s.row));
   for (const [id, row] of rows) if (!kept.has(row)) drop(id, row);
@@ -271,13 +316,15 @@ async function showMembers(status, holders) {
 // fillRows writes the heads of all rows.
 function fillRows(status, shown) {
   const details = new Map([...status.members, ...(status.absent || [])].map(m => [m.id, m]));
-  const most = Math.max(1, ...shown.map(s => s.held.length));
+  const weighed = [...details.values()].some(m => m.load);
+  const most = Math.max(1, ...shown.map(s => s.held.length), ...[...details.values()].map(loadOf));
   const leader = status.leader ? status.leader.id : "";
+  $("scale").hidden = !weighed;
   for (const {row, h} of shown) {
     const m = h.id === FREE ? {id: FREE, items: row.held.length, states:
       {free: h.states.free.length, quarantined: h.states.quarantined.length}} :
       details.get(h.id) || {id: h.id, status: h.status, items: h.own.length};
-    fillRow(row, m, m.id === leader, most);
+    fillRow(row, m, m.id === leader, most, weighed);
   }
 }
 
@@ -294,7 +341,7 @@ function settle() {
 function redraw() { for (const row of rows.values()) fillTiles(row); }
 
 async function show(status, holders) {
-  document.title = ((status.problems || []).length ? "● " : "") + status.service + " · coordd";
+  status = doubted(status);
   $("service").textContent = status.service;
   const n = status.members.length;
   $("facts").replaceChildren(

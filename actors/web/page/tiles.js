@@ -1,6 +1,6 @@
 // Items as tiles: elements with their ids up to LABELLED of them, squares on canvases above that.
 
-const LABELLED = 400;
+const LABELLED = 1200;
 const FRESH = 5000;   // ms for which a tile that has moved stands out
 
 let total = 0;              // items that there are

@@ -13,7 +13,7 @@ const CAUSES = {
   "elsewhere": "another member takes it",
 };
 const by = e => e.by ? ", by " + e.by : "";
-const order = e => "by an order" + (e.by ? " of " + e.by : "");
+const order = e => "by " + (e.by || "an operator");
 const few = items => items.length > 3 ? count(items.length, "item") : list(items);
 
 // causeOf begins a line: why items moved.
@@ -47,11 +47,9 @@ function flows(group) {
   if (all.length > 6) {
     const ends = (what, set) => !set.size ? "" : " " + what + " " + (set.size === 1 ? [...set][0] :
       number(set.size) + " members");
-    return count(items, "item") + (said ? "" : ends(to.size ? "from" : "by", from)) +
-      ends("to", to);
+    return count(items, "item") + (said ? "" : ends("from", from)) + ends("to", to);
   }
   const what = (n, i) => named || (i ? number(n) : count(n, "item"));
-  if (!to.size) return list(all.map(([f, , n], i) => what(n, i) + (f && !said ? " by " + f : "")));
   if (to.size === 1 && from.size > 1) {
     return list(all.map(([f, , n], i) => what(n, i) + (f ? " from " + f : ""))) + ", to " +
       [...to][0];
@@ -75,11 +73,12 @@ function textOf(group) {
   switch (e.kind) {
   case "leads": return [e.to + " leads" + (e.from ? ", after " + e.from : ""), "good"];
   case "joined":
-    return [names("to") + " joined" + (e.why ? " again, with a new session" : ""), "good"];
+    return [names("to") + " joined" + (e.why ? " again, with a new session" : ""),
+      e.why ? "" : "good"];
   case "leaving": return [names("from") + are + " about to stop", ""];
   case "left": case "lost": {
-    const wait = e.holds ? " with " + count(e.holds, "item") + ", which wait for it for up to " +
-      span(e.wait_ms || 0) : "";
+    const wait = e.holds ? " with " + count(e.holds, "item") + ", which others get after " +
+      span(e.wait_ms || 0) + " at the latest" : "";
     return [e.from + (e.kind === "lost" ? " was lost" : " has stopped") + wait,
       e.kind === "lost" ? "bad" : ""];
   }
@@ -91,24 +90,27 @@ function textOf(group) {
   case "unpreferred": return [items + " no longer preferred anywhere" + by(e), "order"];
   case "frozen": return ["frozen: nothing is moved or placed" + by(e), "order"];
   case "thawed": return ["thawed" + by(e), "order"];
-  case "overridden": return ["no brake for what is gone by now, " + order(e), "order"];
+  case "overridden":
+    return ["the brake is released " + order(e) + ": what is gone is not waited for", "order"];
   case "brake-on": return ["the brake is on: " + e.why, "bad"];
   case "brake-off": return ["the brake is off", "good"];
   case "granted": case "taken-over":
     return [causeOf(e) + ": " + flows(group), e.why === "lost" ? "bad" : "move"];
-  case "revoked": return [causeOf(e) + ": " + flows(group) + " to be given up", "aside"];
-  case "kept": return [items + " kept at " + e.from + " after all", "aside"];
-  case "restarted":
-    return [items + " to be started once more at " + e.from + ", " + order(e), "order"];
+  case "revoked": {
+    const are = new Set(group.events.map(e => e.from)).size > 1 ? " are" : " is";
+    return [causeOf(e) + ": " + names("from") + are + " giving up " + items, "aside"];
+  }
+  case "kept": return [items + " stays at " + e.from + " after all", "aside"];
+  case "restarted": return [items + ": restarted at " + e.from + " " + order(e), "order"];
   case "changed":
-    return [items + " changed in the workload: " + e.from + " is told", "aside"];
+    return [items + ": payload or weight changed; " + e.from + " is told", "aside"];
   case "quarantined":
     return [items + " quarantined, because the work failed too often at " + names("from") + ": " +
       e.why, "bad"];
   case "unquarantined":
     return [items + " no longer quarantined, " +
       (e.why ? causeOf(e) : "by an order to restart" + by(e)), "good"];
-  case "erased": return [causeOf(e) + ": " + flows(group), "aside"];
+  case "erased": return [causeOf(e) + ": " + items + " at " + names("from"), "aside"];
   case "more": return ["and " + number(e.more) + " more, for which the log had no room", "aside"];
   case "missed": return ["more happened than the log holds: some is missing here", "aside"];
   }

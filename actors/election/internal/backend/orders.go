@@ -32,6 +32,32 @@ func (p *Participant) order(ctx context.Context, what string, f func() error) er
 	}
 }
 
+// Runs reads the record of the runs, and writes it anew. Each writing is on the version of the
+// state that was read. So a late copy of it is refused. A leader's needs the leader's record
+// besides: an expired session leaves the state as it was.
+func (p *Participant) Runs(ctx context.Context, token uint64,
+	change func(*election.Runs) bool) (runs election.Runs, err error) {
+	err = p.order(ctx, "runs of", func() error {
+		r, err := p.store.Read(ctx, "")
+		if err != nil {
+			return err
+		}
+		if token != 0 && (!p.known().owns(r) || r.Token != token) {
+			return fmt.Errorf("%w with token %d", election.ErrNoLeader, token)
+		}
+		if runs = r.State.Runs; !change(&runs) {
+			return nil
+		}
+		c := Change{From: r, State: r.write(func(s *State) { s.Runs = runs })}
+		if token != 0 {
+			c.Leader = Need
+		}
+		_, err = p.store.Commit(ctx, c)
+		return err
+	})
+	return runs, err
+}
+
 // Candidates returns the candidates, the next leader first.
 func (p *Participant) Candidates(ctx context.Context) ([]election.Candidate, error) {
 	all, err := p.store.Candidates(ctx)

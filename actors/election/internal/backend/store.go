@@ -61,6 +61,7 @@ type State struct {
 	LockDelay time.Duration `json:"lock_delay,omitempty"` // nanoseconds
 	Leader    string        `json:"leader,omitempty"`     // the name of the last leader
 	HandOver  *HandOver     `json:"hand_over,omitempty"`
+	Runs      election.Runs `json:"runs,omitzero"`
 	Ending    *Ending       `json:"ending,omitempty"`
 }
 
@@ -114,7 +115,7 @@ const (
 	Leave Verb = iota
 	// Make it, where there is none.
 	Make
-	// Need it to be there, of the session.
+	// Need it to be there: the leader's as it was read, a candidate's of the session.
 	Need
 	// Drop it: it is as it was read.
 	Drop

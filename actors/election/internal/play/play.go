@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -52,6 +53,8 @@ type Play[H Host] struct {
 	ByHand func(c *Candidate[H], statuses <-chan election.Status)
 
 	number uint64
+	// Schedule of all duties; empty: they go on. One history in four has one.
+	Schedule string
 }
 
 // Candidate is one candidacy.
@@ -65,8 +68,12 @@ type Candidate[H Host] struct {
 
 // New begins the history of a seed.
 func New[H Host](t *testing.T, seed uint64, log *slog.Logger) *Play[H] {
-	return &Play[H]{T: t, Rand: rand.New(rand.NewPCG(seed, 0)), Judge: electiontest.NewJudge(),
+	p := &Play[H]{T: t, Rand: rand.New(rand.NewPCG(seed, 0)), Judge: electiontest.NewJudge(),
 		Log: log, Did: map[string]int{}, number: seed << 16}
+	if seed%4 == 3 {
+		p.Schedule = "@every 20s"
+	}
+	return p
 }
 
 // UpTo draws a time.
@@ -120,6 +127,10 @@ func (p *Play[H]) Nominate() {
 		Slow: min(p.UpTo(2000), 1000)}
 	cfg := election.Config{Name: c.Name, Priority: p.Rand.IntN(3), Preempt: p.Rand.IntN(4) == 0}
 	byHand := p.ByHand != nil && p.Rand.IntN(3) == 0
+	if p.Schedule != "" {
+		byHand, cfg.Preempt, cfg.Schedule = false, false, p.Schedule
+		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(n%7) * 15 * time.Second) }
+	}
 	if !byHand {
 		cfg.Lead = func(ctx context.Context, s election.Status) error {
 			return c.lead(ctx, p.Judge, s)
@@ -156,10 +167,20 @@ func (c *Candidate[H]) lead(ctx context.Context, judge *electiontest.Judge,
 		}
 	}
 	work()
-	for store.Pause(ctx, 500*time.Millisecond) {
+	during := ctx
+	if !s.Period.IsZero() {
+		judge.Ran(Contested, s.Period)
+		run, cancel := context.WithTimeout(ctx, time.Duration(s.Period.Unix()/20%5)*6*time.Second)
+		defer cancel()
+		during = run
+	}
+	for store.Pause(during, 500*time.Millisecond) {
 		work()
 	}
 	work()
+	if ctx.Err() == nil {
+		return nil
+	}
 	c.stops()
 	drain, cancel := context.WithTimeout(context.Background(), DrainsWithin*c.Slow/1000)
 	defer cancel()
@@ -168,7 +189,7 @@ func (c *Candidate[H]) lead(ctx context.Context, judge *electiontest.Judge,
 		c.stops()
 	}
 	work()
-	return nil
+	return ctx.Err()
 }
 
 // Act is one thing that can happen to a candidate, or beside it.
@@ -202,6 +223,9 @@ func (p *Play[H]) Act(acts []Act[H], handOver, oneIn int) {
 	act := acts[p.Rand.IntN(len(acts))]
 	if p.Rand.IntN(oneIn) == 0 {
 		act = acts[handOver]
+	}
+	if p.Schedule != "" && strings.HasPrefix(act.name, "is deleted") {
+		return // the record of the runs would go too
 	}
 	p.Did[act.name]++
 	act.do(c)
