@@ -44,8 +44,8 @@ type CheckKeeper struct {
 const checkAgain = time.Minute
 
 // mostReports is how many reports may be under way: the next one does not wait for them, for a way
-// that takes its time delivers them all the same, and one that has lost a packet never will. If the
-// check is patient there are two: an agent that is slow has enough to do.
+// that takes its time delivers them all the same, and one that has lost a packet never will. There
+// are two if the check is patient: an agent that is slow has enough to do.
 const mostReports = 7
 
 // ReportEvery is the time between two reports to a check of that TTL: so a silence of five sixths
@@ -117,10 +117,13 @@ func (k *CheckKeeper) step(ctx context.Context, calls *Overlap[told],
 	now time.Time) time.Duration {
 	normal := k.Instance.Get().CheckTTL
 	every := ReportEvery(cmp.Or(k.ttl, normal))
+	if k.probes() {
+		every = ReportEvery(normal)
+	}
 	if k.Stuck != nil && k.Stuck() { // who renews the session says so
 		return every
 	}
-	if k.known && now.Sub(k.good) > k.ttl-2*every {
+	if k.known && (now.Sub(k.good) > k.ttl-2*every || k.pending > 2 && !k.patient) {
 		k.tooSlow(now)
 	}
 	k.look(now)
@@ -151,12 +154,18 @@ func (k *CheckKeeper) step(ctx context.Context, calls *Overlap[told],
 	if k.patient && !k.calmAt.IsZero() {
 		wait = min(wait, k.calmAt.Sub(now))
 	}
-	limit, next, most := k.ttl/2, k.next, mostReports
-	if k.patient {
-		limit, most = max(normal/2, k.ttl/4), 2
-		if again := k.sent.Add(limit / 2); k.pending > 0 && next.Before(again) {
-			next = again
-		}
+	limit, spacing, most := k.ttl/2, every, mostReports
+	switch {
+	case !k.patient:
+	case k.ttl == normal: // a longer one is asked for
+		spacing, most = k.ttl/8, 4
+	default:
+		limit = k.ttl / 4
+		spacing, most = limit/2, 2
+	}
+	next := k.next
+	if again := k.sent.Add(spacing); k.pending > 0 && next.Before(again) {
+		next = again
 	}
 	switch {
 	case !k.known, k.pending >= most:
@@ -196,7 +205,11 @@ func (k *CheckKeeper) take(ctx context.Context, r told, ladder *Ladder) {
 	if k.fine = r.err == nil; k.fine && r.sent.After(k.good) { // they may overtake each other
 		k.good = r.sent
 	}
-	if r.err != nil && !errors.Is(r.err, ErrNotFound) || r.took > k.Instance.Get().CheckTTL/4 {
+	late := k.Instance.Get().CheckTTL / 4
+	if k.calmFor == 0 && k.patient { // the check is to be normal at once
+		late = max(late/3, 100*time.Millisecond)
+	}
+	if r.err != nil && !errors.Is(r.err, ErrNotFound) || r.took > late {
 		k.tooSlow(now)
 	} else {
 		k.prompt(now)

@@ -21,7 +21,11 @@ type patience struct {
 	ended    time.Time     // when one of them ended last
 }
 
-// Bounds of patience.calmFor. It doubles when the check has to be made patient again within
+// probes tells whether reports come at the pace of a normal check although the check is patient: so
+// it is seen, while nothing depends on it, whether the agent takes so many.
+func (p *patience) probes() bool { return p.patient && !p.calmAt.IsZero() && p.calmFor > 0 }
+
+// Bounds of patience.calmFor. It doubles when the agent is slow again meanwhile, or within
 // calmHolds.
 const (
 	leastCalm = 20 * time.Second
@@ -32,8 +36,8 @@ const (
 // slow takes in that the agent is slow.
 func (p *patience) slow(now time.Time) {
 	switch {
-	case p.patient:
-	case now.Sub(p.normalAt) > calmHolds:
+	case p.patient && p.calmAt.IsZero(): // still
+	case !p.patient && now.Sub(p.normalAt) > calmHolds:
 		p.calmFor = 0
 	default:
 		p.calmFor = min(2*p.calmFor, mostCalm)
