@@ -154,10 +154,16 @@ func (k *CheckKeeper) step(ctx context.Context, calls *Overlap[told],
 	if k.patient && !k.calmAt.IsZero() {
 		wait = min(wait, k.calmAt.Sub(now))
 	}
+	return min(wait, k.reports(ctx, calls, now, every))
+}
+
+// reports sends a report if one is due, and returns when the next one is.
+func (k *CheckKeeper) reports(ctx context.Context, calls *Overlap[told], now time.Time,
+	every time.Duration) time.Duration {
 	limit, spacing, most := k.ttl/2, every, mostReports
 	switch {
 	case !k.patient:
-	case k.ttl == normal: // a longer one is asked for
+	case k.ttl == k.Instance.Get().CheckTTL: // a longer one is asked for
 		spacing, most = k.ttl/8, 4
 	default:
 		limit = k.ttl / 4
@@ -170,12 +176,12 @@ func (k *CheckKeeper) step(ctx context.Context, calls *Overlap[told],
 	switch {
 	case !k.known, k.pending >= most:
 	case now.Before(next):
-		wait = min(wait, next.Sub(now))
+		return next.Sub(now)
 	default:
 		k.pending, k.sent, k.next = k.pending+1, now, now.Add(every)
 		calls.Go(ctx, func(ctx context.Context) told { return k.report(ctx, limit) })
 	}
-	return wait
+	return every
 }
 
 // register registers the instance as it is to be shown. The agent keeps the check's state and its
