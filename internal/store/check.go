@@ -212,7 +212,7 @@ func (k *CheckKeeper) take(ctx context.Context, r told, ladder *Ladder) {
 		k.good = r.sent
 	}
 	late := k.Instance.Get().CheckTTL / 4
-	if k.calmFor == 0 && k.patient { // the check is to be normal at once
+	if k.patient { // it becomes normal where there is room to spare
 		late = max(late/3, 100*time.Millisecond)
 	}
 	if r.err != nil && !errors.Is(r.err, ErrNotFound) || r.took > late {
