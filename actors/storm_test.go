@@ -112,7 +112,8 @@ func TestManyMembersAreWholeSoonAtABusyConsul(t *testing.T) {
 				if n := s.sessions(); n != had || had > 3*members/2 {
 					t.Errorf("%d sessions were opened, and %d more in 3 minutes", had, n-had)
 				}
-				if more := s.starts.Load() - starts; more > s.items/10 || s.running.Load() != s.items {
+				more := s.starts.Load() - starts
+				if more > s.items/10 || s.running.Load() < s.items*9/10 {
 					t.Errorf("work that runs was started anew %d times; %d items run", more,
 						s.running.Load())
 				}
