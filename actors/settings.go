@@ -54,6 +54,10 @@ type Item struct {
 	// Changes receives the item's payload when it changes while the work runs, the newest one only,
 	// and at times one that the work has already. Nil without [SendOnChange].
 	Changes <-chan []byte
+	// Runs may be called with false by work that does not run yet, as a command that waits to be
+	// started, and with true once it does. It blocks nobody. Work counts as running from when it is
+	// called.
+	Runs func(bool)
 }
 
 // OnChange is what becomes of running work when its item's payload is changed in the workload. The

@@ -107,9 +107,10 @@ func (c *commands) work(ctx context.Context, item actors.Item) error {
 			Err: fmt.Errorf("%w: the session is another one, and not registered yet",
 				guard.ErrNoLease)}
 	}
+	item.Runs(false) // it may wait for its turn
 	spec := guard.Spec{
-		Session: session,
-		Name:    item.ID, Command: c.o.exec, Stdin: item.Payload,
+		Session: session, Runs: item.Runs,
+		Name: item.ID, Command: c.o.exec, Stdin: item.Payload,
 		Env: []string{
 			"COORDD_ITEM=" + item.ID,
 			"COORDD_TOKEN=" + strconv.FormatUint(item.Token, 10),

@@ -26,14 +26,15 @@ how often its work was restarted, since when it is in that state, and why.
 The states:
   running        its work runs
   starting       its work is about to start
-  crash-looping  its work ends again and again
+  crash-looping  its work ends again and again, by itself or by the guard or the lease
   stopping       it is on its way to another member
+  stuck          its work has not ended within the --stop-timeout
   waiting        it waits until the lease of a lost member has ended
   free           no member has it
   quarantined    nobody runs it, because its work failed too often (run --max-restarts)
-  owned          its member does not say what its work does
+  unknown        its member does not say what its work does, or is silent
 
-RESTARTS counts how often its work has ended by itself at that member.`,
+RESTARTS counts how often its work has ended at that member without being told to.`,
 		Example: `  coordd items
   coordd items --state crash-looping,waiting,free
   coordd items --member n1 --json

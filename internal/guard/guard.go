@@ -68,6 +68,9 @@ type Spec struct {
 	// Signals are passed on to the command's first process, while it runs and is not being
 	// stopped. May be nil.
 	Signals <-chan os.Signal
+	// Runs is called by Exec when the command has begun, and with false when the guard process has
+	// died under it: it does not run from there on, or ends. May be nil.
+	Runs func(bool)
 	// Ended is called by Exec before it returns, when the command was started, with the time by the
 	// wall clock of this host at which nothing of it was left any more, and why it ended. That is
 	// earlier than the call if this process was frozen meanwhile. May be nil.
@@ -194,9 +197,18 @@ func (g *Guard) Exec(ctx context.Context, s Spec) error {
 	if err != nil {
 		return err
 	}
-	stop := ctx.Done()
+	stop, runs, lost := ctx.Done(), j.runs, j.link.unlinked
+	if s.Runs == nil {
+		runs, lost = nil, nil
+	}
 	for {
 		select {
+		case <-runs:
+			runs = nil
+			s.Runs(true)
+		case <-lost:
+			lost, runs = nil, nil
+			s.Runs(false)
 		case <-j.done:
 			if j.exit.Reason == NotStarted && ctx.Err() != nil {
 				return notStarted(ctx, s)

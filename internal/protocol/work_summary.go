@@ -16,6 +16,8 @@ const (
 	// growing pauses.
 	WorkLooping  = "crash-looping"
 	WorkStopping = "stopping" // it was told to stop, or has stopped and is not released yet
+	// WorkStuck: it was told to stop, and has not ended within its stop timeout.
+	WorkStuck = "stuck"
 	// WorkWaiting: a predecessor of the same id may still work on it.
 	WorkWaiting = "waiting"
 )
@@ -57,12 +59,17 @@ type WorkReport struct {
 	Exit     string    `json:"exit,omitempty"` // what its last such end said
 	ExitAt   time.Time `json:"exit_at,omitzero"`
 	Next     time.Time `json:"next,omitzero"` // its next start, while it pauses
+	// Read is the ModifyIndex of the payload that the work has, if the token is lower.
+	Read uint64 `json:"read,omitempty"`
 	// Over: it has ended by itself more often than its member lets it, and the leader is to take
 	// the item away. Again is the order to restart that it was started after: see
 	// [Assignment.Restart].
 	Over  bool   `json:"over,omitempty"`
 	Again uint64 `json:"again,omitempty"`
 }
+
+// Ends tells whether the work was told to stop.
+func (r WorkReport) Ends() bool { return r.State == WorkStopping || r.State == WorkStuck }
 
 // States returns the prefix of the members' summaries. Nobody watches it.
 func (k Keys) States() string { return k.root + "states/" }

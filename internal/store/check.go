@@ -22,8 +22,9 @@ type CheckKeeper struct {
 	Log      *slog.Logger
 	// Out tells whether the next session can be bound to the check, and of the last report.
 	Out *messages.State[facts.Check]
-	// Says is what is shown beside the check.
-	Says func() string
+	// Says is what is shown beside the check. Warns, if not nil, tells whether the check warns.
+	Says  func() string
+	Warns func() bool
 	// Idle, Busy, Stuck and Registered are for actors; each may be nil. Idle is called before it
 	// waits, Busy when it is about to do something, and an error of it is the end. While Stuck
 	// returns true nothing is reported. Registered is called when the agent has the check.
@@ -149,7 +150,8 @@ func (k *CheckKeeper) report(ctx context.Context) report {
 	i, sent := k.Instance.Get(), time.Now()
 	call, cancel := context.WithTimeout(ctx, i.CheckTTL/2)
 	defer cancel()
-	return report{sent, k.Store.ReportInstance(call, i, k.Says())}
+	warns := k.Warns != nil && k.Warns()
+	return report{sent, k.Store.ReportInstance(call, i, k.Says(), warns)}
 }
 
 // reported takes in what came of a report.

@@ -78,13 +78,18 @@ func (s *consul) RegisterInstance(ctx context.Context, i Instance) error {
 }
 
 // ReportInstance says that the process is there; output is shown beside the check, and changes to
-// it alone cost Consul no write for minutes. [ErrNotFound]: the agent knows no such check. It was
+// it alone cost Consul no write for minutes. One that warns does. [ErrNotFound]: the agent knows no such check. It was
 // started anew without its data, or it is another one: requests go through a load balancer.
-func (s *consul) ReportInstance(ctx context.Context, i Instance, output string) error {
+func (s *consul) ReportInstance(ctx context.Context, i Instance, output string,
+	warns bool) error {
 	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx),
 		need: "service:write on " + i.Service}
+	status := api.HealthPassing
+	if warns {
+		status = api.HealthWarning
+	}
 	return s.do(ctx, c, func(ctx context.Context) error {
-		err := s.client.Agent().UpdateTTLOpts(i.CheckID(), output, api.HealthPassing,
+		err := s.client.Agent().UpdateTTLOpts(i.CheckID(), output, status,
 			(&api.QueryOptions{}).WithContext(ctx))
 		return unknownHere(c, err)
 	})

@@ -42,6 +42,7 @@ type Item struct {
 	Weight  uint64
 	Token   uint64
 	Changes <-chan []byte
+	Runs    func(bool)
 }
 
 // OnChange is what becomes of running work when its item changes in the workload: see

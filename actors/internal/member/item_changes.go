@@ -32,12 +32,14 @@ func newItemChanges(on actor.OnChange) *itemChanges {
 
 // behind tells whether the key has changed since it was read last.
 func (c *itemChanges) behind(changed uint64) bool {
-	if c == nil {
-		return false
-	}
+	return c != nil && changed > c.read()
+}
+
+// read is the ModifyIndex up to which the work knows its payload.
+func (c *itemChanges) read() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return changed > c.index
+	return c.index
 }
 
 // begins takes in what the work is called with: nothing older is sent to it.

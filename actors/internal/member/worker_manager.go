@@ -278,13 +278,15 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 		key, _ := s.view.Items.Get(id)
 		item := actor.Item{ID: id, Payload: e.Value, Weight: max(1, e.Flags),
 			Token: s.token(key)}
-		var changes *itemChanges
+		changes := newItemChanges(a.OnChange)
+		changes.begins(e)
+		item.Changes = changes.sent
+		payload := changes
 		if a.OnChange != actor.KeepOnChange {
-			changes = newItemChanges(a.OnChange)
-			changes.begins(e)
-			item.Changes = changes.sent
+			payload = nil
 		}
-		record := a.records.open(id, key.Restart)
+		record := a.records.open(id, key.Restart, payload)
+		item.Runs = record.runs
 		h, err := group.Start(supervisor.Child{Name: childName(id),
 			Run:     a.keep(item, s.session.ID, record, changes),
 			Restart: supervisor.Transient, StopTimeout: a.StopTimeout, Backoff: record.backoff})
@@ -336,6 +338,7 @@ func (a *WorkerManager) keep(item actor.Item, session string,
 		err := a.recorded(bound, item, record)
 		switch {
 		case leaseEnded(bound):
+			record.ends("the lease was over", false, true)
 			return nil
 		case err != nil || ctx.Err() != nil:
 			return err
@@ -347,7 +350,7 @@ func (a *WorkerManager) keep(item actor.Item, session string,
 // recorded runs the work once, and notes when that begins and how it ends by itself.
 func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 	record *workRecord) (err error) {
-	record.begins()
+	record.runs(true)
 	exit, fails := "it called runtime.Goexit", true
 	defer func() {
 		p := recover()
@@ -355,7 +358,7 @@ func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 			exit = line(fmt.Sprint("it panicked: ", p))
 		}
 		if ctx.Err() == nil {
-			record.ends(exit, fails)
+			record.ends(exit, fails, false)
 		}
 		if p != nil {
 			panic(p) // the supervisor names its stack, which is whole here
@@ -375,13 +378,10 @@ func (a *WorkerManager) ofNow(ctx context.Context, item actor.Item,
 	changes *itemChanges) actor.Item {
 	_ = a.Tracked(func(ctx context.Context) error {
 		e, found, _, err := a.Store.Get(ctx, a.Keys.WorkItem(item.ID), store.Consistent)
-		switch read := err == nil && found; {
-		case read && changes != nil:
+		if err == nil && found {
 			changes.begins(e)
-		case changes != nil:
+		} else {
 			e = changes.known()
-		case !read:
-			return nil
 		}
 		item.Payload, item.Weight = e.Value, max(1, e.Flags)
 		return nil
@@ -394,7 +394,8 @@ func (a *WorkerManager) tell() {
 		return
 	}
 	a.changed = false
-	a.records.keep(func(id string) bool { return a.table.items[id] != nil })
+	view := a.assignments.Get().Items
+	a.records.keep(func(id string) bool { return a.table.items[id] != nil || view.Has(id) })
 	now := a.table.holdings(a.session.Get().ID)
 	// Many items start in batches: said once, when the last of them has.
 	if running := now.Running(); running != a.said && !a.more {

@@ -3,18 +3,19 @@
 const $ = id => document.getElementById(id);
 
 // What becomes of an item: its class, the word for it, and what a tile says beside the id. An item
-// is "owned" if it is not known what its work does: its member does not say, or is silent.
+// is "unknown" if it is not known what its work does: its member does not say, or is silent.
 const STATES = {
   "running": ["run", "running", ""],
-  "owned": ["own", "not known to run", "?"],
+  "unknown": ["own", "not known to run", "?"],
   "starting": ["start", "starting", "starts"],
   "crash-looping": ["loop", "crash-looping", "loops"],
   "stopping": ["stop", "stopping", "stops"],
+  "stuck": ["loop", "stuck", "does not stop"],
   "waiting": ["wait", "waiting", "waits"],
   "quarantined": ["loop", "quarantined", "quarantined"],
   "free": ["free", "free", ""],
 };
-const ORDER = ["running", "owned", "starting", "crash-looping", "quarantined", "stopping",
+const ORDER = ["running", "unknown", "starting", "crash-looping", "stuck", "quarantined", "stopping",
   "waiting", "free"];
 const stateOf = s => STATES[s] || ["own", s, s];
 // parts are the states with their numbers, those that this page does not know at the end.

@@ -130,7 +130,7 @@ $("drawer-body").addEventListener("click", async e => {
 function itemBody(i, payload, past) {
   const [kind, name] = stateOf(i.state), pauses = i.next_start && Date.parse(i.next_start) - now();
   const until = i.until && Date.parse(i.until) - now();
-  const states = {"free": "Nobody has it", "owned": "Owned, and not known to run"};
+  const states = {"free": "Nobody has it", "unknown": "Owned, and not known to run"};
   return [
     el("p", {class: "line " + kind}, el("b", {}, capital(states[i.state] || name)),
       i.why ? ": " + i.why : "", until > 0 ? ". " + span(until) + " at the latest" : ""),
