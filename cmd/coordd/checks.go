@@ -142,7 +142,7 @@ type checkError struct{ error }
 // watch looks at an item's work until ctx ends.
 func (c *checks) watch(ctx context.Context, item actors.Item, runs *atomic.Bool,
 	stop context.CancelCauseFunc) {
-	failures := 0
+	failures, told := 0, ""
 	// Items that start together are not looked at together.
 	for wait := time.Duration(rand.Int64N(int64(c.interval))); ; wait = c.interval {
 		select {
@@ -151,26 +151,31 @@ func (c *checks) watch(ctx context.Context, item actors.Item, runs *atomic.Bool,
 		case <-time.After(wait):
 		}
 		if !runs.Load() {
-			failures = 0
+			failures, told = 0, ""
 			continue
 		}
-		err := c.look(ctx, item)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil && failures >= checkFailures:
-			c.log.Info("check-passes", "item", item.ID)
-			item.Checked("")
-		case err != nil && failures == checkFailures-1:
-			c.log.Warn("check-fails", "item", item.ID, "err", err, "restarts", c.restart)
-			item.Checked(err.Error())
-			if c.restart {
-				stop(&checkError{fmt.Errorf("its check fails: %w", err)})
-				return
-			}
-		}
+		err, why := c.look(ctx, item), ""
 		if failures++; err == nil {
 			failures = 0
+		} else {
+			why = err.Error()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if why == told || err != nil && failures < checkFailures {
+			continue
+		}
+		switch {
+		case err == nil:
+			c.log.Info("check-passes", "item", item.ID)
+		case told == "":
+			c.log.Warn("check-fails", "item", item.ID, "err", why, "restarts", c.restart)
+		}
+		told = why
+		if item.CheckFails(why); c.restart && err != nil {
+			stop(&checkError{fmt.Errorf("its check fails: %w", err)})
+			return
 		}
 	}
 }
