@@ -94,6 +94,7 @@ func (c Config) settings() actor.Settings {
 		RestartWindow: c.RestartWindow,
 		OnChange:      actor.OnChange(c.OnChange),
 		Process:       *c.Process, Liveness: c.Liveness, Lock: c.Lock, Observer: c.Observer,
+		Copied: c.Copied,
 	}
 	if c.Work != nil {
 		set.Work = func(ctx context.Context, item actor.Item) error {
@@ -123,7 +124,12 @@ func (c *Coordinator) Run(ctx context.Context) error {
 			c.cells.leadership.Set(facts.Leadership{Role: facts.Uncertain})
 		}
 	}()
-	return c.root.Run(ctx)
+	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	defer context.AfterFunc(ctx, func() {
+		stop(fmt.Errorf("%w: %w", StopShutdown, context.Cause(ctx)))
+	})()
+	return c.root.Run(own)
 }
 
 // stopSlack is how much longer than its work a member may take to stop, all in all.

@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -12,12 +13,6 @@ import (
 	"github.com/coordd/coordd/actors/operator"
 )
 
-// interrupted is how work has ended that was ended, as a command is whose guard process died.
-type interrupted struct{}
-
-func (interrupted) Error() string     { return "the guard process died" }
-func (interrupted) Interrupted() bool { return true }
-
 // What ends all work of a host is no failure of any item.
 func TestWorkThatWasInterruptedHasNotFailed(t *testing.T) {
 	logged(t, func(w watched) {
@@ -27,7 +22,8 @@ func TestWorkThatWasInterruptedHasNotFailed(t *testing.T) {
 			work := cfg.Work
 			cfg.Work = func(ctx context.Context, x actors.Item) error {
 				if tries.Add(1) <= 12 {
-					return fmt.Errorf("command %q: %w", x.ID, interrupted{})
+					return fmt.Errorf("command %q: %w", x.ID,
+						actors.Interrupted(errors.New("the guard process died")))
 				}
 				return work(ctx, x)
 			}

@@ -2,10 +2,15 @@ package actors_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/facts"
+	"github.com/coordd/coordd/internal/store"
 )
 
 func TestASecondProcessWithTheSameIdRefuses(t *testing.T) {
@@ -39,4 +44,95 @@ func TestASecondProcessOnAnotherHostRefusesInTheEnd(t *testing.T) {
 			t.Errorf("the second ended with %v, want ErrIDTaken", second.err)
 		}
 	})
+}
+
+// onCopy runs a member on one of two machines that were resumed from one snapshot: each finds no
+// process of the other, and takes it for dead.
+func onCopy(pid int) option {
+	return func(cfg *actors.Config) {
+		cfg.Process = &actors.Process{Instance: fmt.Sprint(pid, "-", time.Now().UnixNano()),
+			Host: "vm", BootID: "b", PIDNamespace: "1", PID: pid, StartTime: 1}
+		cfg.Liveness = func(p actors.Process) actors.Liveness {
+			if p.PID == pid {
+				return actors.Alive
+			}
+			return actors.Dead
+		}
+	}
+}
+
+// A copy ends the session of the first machine's member, for no such process is there. The first
+// one lives, and says so: from then on neither believes that the other is dead, nor do their
+// successors.
+func TestTwoMachinesOfOneSnapshotTakeTheIDOnce(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		first := c.start("vm", onCopy(1))
+		c.await("its share", 20*time.Second, c.balanced(9))
+		c.start("vm", onCopy(2))
+		var sessions []string
+		until := time.Now().Add(5 * time.Minute)
+		refused := 0
+		for ; time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+			if s := c.recordOf("vm").Session; s != "" && !slices.Contains(sessions, s) {
+				sessions = append(sessions, s)
+			}
+			select {
+			case <-first.done:
+				if refused++; !errors.Is(first.err, actors.ErrIDTaken) {
+					t.Errorf("it ended with %v, want ErrIDTaken", first.err)
+				}
+				second := c.members["vm"]
+				first = c.start("vm", onCopy(1)) // as systemd does
+				c.members["vm"] = second
+			default:
+			}
+		}
+		if refused == 0 {
+			t.Error("the id is refused to neither")
+		}
+		if len(sessions) != 2 {
+			t.Errorf("the id was held by %d sessions, want 2", len(sessions))
+		}
+		first.cancel()
+		<-first.done
+	})
+}
+
+// A machine that says that it may be a copy waits for each lease.
+func TestOnACopiedMachineALeaseIsWaitedFor(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		copied := func(cfg *actors.Config) { cfg.Copied = true }
+		first := c.start("vm", onCopy(1), copied)
+		c.await("its share", 20*time.Second, c.balanced(9))
+		session := first.c.Session().Get().ID
+		first.net.Freeze()
+		_, err := c.client.Session().Destroy(session, nil)
+		c.must(err)
+		second := c.start("vm", onCopy(2), copied)
+		c.await("all work", time.Minute, func() bool {
+			m := second.c.Membership().Get()
+			return m.Phase == facts.Registered && m.ClearAt.IsZero() && c.balanced(9)()
+		})
+		first.net.Thaw()
+		c.await("its end", 2*time.Minute, func() bool {
+			select {
+			case <-first.done:
+				return true
+			default:
+				return false
+			}
+		})
+		if !errors.Is(first.err, actors.ErrIDTaken) || second.err != nil {
+			t.Errorf("they ended with %v and %v, want one ErrIDTaken", first.err, second.err)
+		}
+	})
+}
+
+// recordOf reads a member's record.
+func (c *cluster) recordOf(id string) store.Entry {
+	e, _, _, err := c.store.Get(c.t.Context(), c.store.Keys().Member(id), store.Consistent)
+	c.must(err)
+	return e
 }

@@ -84,7 +84,8 @@ const (
 // item, so it returns only when the work has really ended. When it returns while the item is still
 // owned, with an error or without, it is called again, with backoff, and with the payload and the
 // weight that the item has by then. No error of it ends the member, not even one of
-// supervisor.Escalate: that is for a tree of the host's own.
+// supervisor.Escalate: that is for a tree of the host's own. context.Cause of its context says why
+// it ended: see [StopCause].
 type Work func(ctx context.Context, item Item) error
 
 // Lead runs while this member leads and no longer: its context ends with the leadership, or when
@@ -140,9 +141,8 @@ type Config struct {
 	// Capacity is the most weight this member may hold. 0: no limit.
 	Capacity uint64
 	// MaxRestarts is how often the work of an item may end by itself within RestartWindow and be
-	// started again, whatever it returns, but for an error with a method Interrupted() bool that
-	// returns true: that says that it was no end of its own. When it ends once more the item is
-	// given up: it is tried at one other member, and where it fails too, or there is none, it is
+	// started again, whatever it returns but an error of [Interrupted]. When it ends once more the
+	// item is given up: it is tried at one other member, and where it fails too, or there is none, it is
 	// quarantined: nobody runs it until [operator.Client.Restart], or where there was none until
 	// another member takes it. Default (0): it is started again for ever.
 	MaxRestarts int
@@ -241,6 +241,10 @@ type Host struct {
 	// Lock is Process.Lock, asked whenever this member writes down who it is. Default: NoLock, for
 	// work that ends with this process.
 	Lock func() string
+	// Copied says that this machine may run twice, as when it is resumed from one live snapshot
+	// again. Then a predecessor's lease is waited for although its process is not here. Default:
+	// no; the first process that is ended so while it lives finds out.
+	Copied bool
 }
 
 // The backends of the config store.

@@ -114,14 +114,17 @@ func (h *Handle) Name() string { return h.c.def.Name }
 
 // Stop asks the child to stop and be removed, also a static one, until the supervisor's next
 // incarnation. It does not block: called for many children, they stop at the same time.
-func (h *Handle) Stop() {
+func (h *Handle) Stop() { h.StopFor(ErrRemoved) }
+
+// StopFor is Stop with a cause of the caller's own: [context.Cause] of the child's context.
+func (h *Handle) StopFor(cause error) {
 	l, c := h.c.l, h.c
 	l.inbox.post(request{do: func() {
 		if l.named(c.def.Name) != c {
 			return // removed already
 		}
 		c.remove = true
-		l.askToStop(c, ErrRemoved)
+		l.askToStop(c, cause)
 		if !c.alive() {
 			l.drop(c)
 		}

@@ -241,6 +241,7 @@ func (v *view) items() (all []ItemStatus, work StatusWork, loads map[string]*loa
 	}
 	for id, m := range v.members {
 		of(id, m.Status)
+		m.used = 0
 	}
 	for _, key := range v.assigned {
 		if m := v.members[key.Member]; m != nil {

@@ -203,7 +203,9 @@ func (d *desk) look(args []string) string {
 		for _, i := range items {
 			said = append(said, i)
 		}
-	case "problems":
+	case "problems": // without the weights, as the command says them
+		status, err = d.op.Status(ctx)
+		d.must(err)
 		return status.Problem()
 	case "explain": // an item
 		var e operator.Explanation

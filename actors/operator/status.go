@@ -149,6 +149,12 @@ func (c *Client) Items(ctx context.Context) (Status, []ItemStatus, error) {
 		return Status{}, nil, err
 	}
 	s, _, items := v.describe(time.Now())
+	placing := func(i ItemStatus) bool { return i.Cause == CausePlacing }
+	limited := func(m StatusMember) bool { return m.Capacity > 0 }
+	if slices.ContainsFunc(items, placing) && slices.ContainsFunc(s.Members, limited) {
+		v.weights = c.weighed(ctx, v.workload) // only they tell whether there is room
+		s, _, items = v.describe(time.Now())
+	}
 	return s, items, nil
 }
 

@@ -28,13 +28,14 @@ type viewCache struct {
 	read func(context.Context) *view
 	turn chan struct{} // held while one request reads
 	took time.Duration // by the reading before
+	most time.Duration // that a reading may take
 
 	mu   sync.Mutex
 	last *view
 }
 
 func newViewCache(read func(context.Context) *view) *viewCache {
-	return &viewCache{read: read, turn: make(chan struct{}, 1)}
+	return &viewCache{read: read, turn: make(chan struct{}, 1), most: lookTimeout}
 }
 
 // newStatusCache reads Consul.
@@ -50,6 +51,7 @@ const (
 
 // view is one reading, ready to be sent.
 type view struct {
+	what    string    // was asked for
 	read    time.Time // when
 	fresh   time.Time // until when it is good
 	err     error
@@ -63,17 +65,21 @@ type view struct {
 	items   []operator.ItemStatus
 }
 
-func (c *viewCache) current() *view {
+func (c *viewCache) current(what string) *view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last != nil && time.Now().Before(c.last.fresh) {
+	if c.last != nil && c.last.what == what && time.Now().Before(c.last.fresh) {
 		return c.last
 	}
 	return nil
 }
 
-func (c *viewCache) look(ctx context.Context) *view {
-	if v := c.current(); v != nil {
+func (c *viewCache) look(ctx context.Context) *view { return c.lookFor(ctx, "", c.read) }
+
+// lookFor is look where there is more than one thing to ask for. The last one is kept.
+func (c *viewCache) lookFor(ctx context.Context, what string,
+	read func(context.Context) *view) *view {
+	if v := c.current(what); v != nil {
 		return v
 	}
 	select {
@@ -82,22 +88,22 @@ func (c *viewCache) look(ctx context.Context) *view {
 	case <-ctx.Done():
 		return &view{err: ctx.Err()}
 	}
-	if v := c.current(); v != nil {
+	if v := c.current(what); v != nil {
 		return v
 	}
 	// Not the asker's context: others wait for the same answer.
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.most)
 	defer cancel()
 	begin := time.Now()
-	v := c.read(own)
-	v.read, v.fresh = begin, begin.Add(lookEvery)
+	v := read(own)
+	v.what, v.read, v.fresh = what, begin, begin.Add(lookEvery)
 	// A failure is asked about again soon, and so is one reading that took longer than the others:
 	// the host was suspended, or Consul was away.
 	took := time.Since(begin)
 	if usual := min(took, cmp.Or(c.took, took)); v.err == nil && usual > lookEvery/(1+restFactor) {
 		v.fresh = time.Now().Add(restFactor * usual)
 	}
-	c.took = min(took, lookTimeout)
+	c.took = min(took, c.most)
 	c.mu.Lock()
 	c.last = v
 	c.mu.Unlock()

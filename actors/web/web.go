@@ -83,7 +83,7 @@ func siteOf(op *operator.Client, o Options) *site {
 	site := newSite(newStatusCache(op, o.Members), o.Members)
 	site.report, site.metrics, site.pprof = o.Report, o.Metrics, o.Pprof
 	site.stopping, site.actions, site.token = o.Stopping, o.Actions, o.Token
-	site.log, site.planner, site.payloads = newEventLog(op), newPlanner(op), op.Payload
+	site.log, site.planner, site.payloads = newEventLog(op), op.Plan, op.Payload
 	if o.Explain != nil {
 		site.explain = o.Explain
 	}
@@ -104,7 +104,8 @@ type site struct {
 	config   *configstore.Store
 	log      *viewCache
 	follow   *feed
-	planner  *planner
+	plans    *viewCache
+	planner  func(context.Context, operator.WhatIf) (operator.Plan, error)
 	payloads func(ctx context.Context, item string) ([]byte, error)
 	explain  func(error) error // of a read of Consul
 	// stopping ends the streams; nil: never
@@ -129,7 +130,8 @@ const (
 func newSite(status *viewCache, members []*actors.Coordinator) *site {
 	s := &site{status: status, members: members, waits: 128,
 		config: configstore.None(), explain: func(err error) error { return err },
-		large: make(chan struct{}, largeDocuments), turns: newTurns(), asking: make(turns, 8)}
+		large: make(chan struct{}, largeDocuments), turns: newTurns(), asking: make(turns, 8), plans: newViewCache(nil)}
+	s.plans.most = planTimeout
 	// A member goes through all of its items for that: 50 ms of a processor with 20,000.
 	s.own = newViewCache(func(context.Context) *view {
 		v := &view{}

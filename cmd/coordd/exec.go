@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -101,6 +102,14 @@ func (c *commands) liveness(p actors.Process) actors.Liveness {
 
 // work is the member's work function.
 func (c *commands) work(ctx context.Context, item actors.Item) error {
+	err := c.run(ctx, item)
+	if e, ok := errors.AsType[*guard.ExitError](err); ok && e.Interrupted() {
+		return actors.Interrupted(err)
+	}
+	return err
+}
+
+func (c *commands) run(ctx context.Context, item actors.Item) error {
 	session := c.forwardLease() // the forwarder may be late
 	if !c.membership.Get().In(session) {
 		return &guard.ExitError{Name: item.ID, Code: -1, Reason: guard.NotStarted,
@@ -120,10 +129,14 @@ func (c *commands) work(ctx context.Context, item actors.Item) error {
 		Ended: func(at time.Time, _ guard.Reason) { ended(ctx, at) },
 		Stood: func(from, to time.Time) { stood(ctx, from, to) },
 	}
-	if item.Changes != nil {
-		return c.execSignalled(ctx, item, spec)
+	if item.Changes == nil {
+		return c.guard.Exec(ctx, spec)
 	}
-	return c.guard.Exec(ctx, spec)
+	again, err := true, error(nil)
+	for again {
+		again, err = c.execSignalled(ctx, &item, spec)
+	}
+	return err
 }
 
 // forwardLease tells the guard until when work may run, and returns under which session.

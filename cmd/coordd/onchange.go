@@ -63,15 +63,16 @@ func writePayload(file string, item actors.Item) error {
 
 // execSignalled runs a command that gets SIGHUP when its item's payload has changed, and finds the
 // payload in a file. If the file cannot be written, the command is stopped: it is started again
-// with the new payload, as after a failure. A command that does not catch the signal is started
-// again as well, and has not failed.
-func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec guard.Spec) error {
+// with the new payload, as after a failure. A command that does not catch the signal is to be started
+// again at once: it has not failed.
+func (c *commands) execSignalled(ctx context.Context, item *actors.Item, spec guard.Spec) (
+	again bool, err error) {
 	// A process that stood still for its lease may find another one with its id at work: each has
 	// files of its own.
 	name := sha256.Sum256([]byte(item.ID))
 	file := fmt.Sprintf("%s%d-%x", payloadFiles(lockFile(c.o.service, c.o.id)), os.Getpid(), name[:8])
-	if err := writePayload(file, item); err != nil {
-		return err
+	if err := writePayload(file, *item); err != nil {
+		return false, err
 	}
 	defer os.Remove(file)
 	ctx, stop := context.WithCancel(ctx)
@@ -88,7 +89,7 @@ func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec gua
 			case <-ctx.Done():
 				return
 			}
-			if unwritten = writePayload(file, item); unwritten != nil {
+			if unwritten = writePayload(file, *item); unwritten != nil {
 				stop()
 				return
 			}
@@ -100,20 +101,13 @@ func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec gua
 			}
 		}
 	})
-	err := c.guard.Exec(ctx, spec)
+	spec.Stdin = item.Payload
+	err = c.guard.Exec(ctx, spec)
 	stop()
 	forwarder.Wait()
 	if unwritten != nil {
-		return unwritten
+		return false, unwritten
 	}
-	if e, ok := errors.AsType[*guard.ExitError](err); ok && told && e.Signal == syscall.SIGHUP {
-		return hungUp{e}
-	}
-	return err
+	e, ok := errors.AsType[*guard.ExitError](err)
+	return ok && told && e.Signal == syscall.SIGHUP, err
 }
-
-// hungUp is the end of a command by the signal that was to tell it of its payload.
-type hungUp struct{ *guard.ExitError }
-
-// Interrupted has a member count it for no failure of the work.
-func (hungUp) Interrupted() bool { return true }

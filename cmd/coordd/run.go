@@ -106,6 +106,7 @@ const killSlack = 5 * time.Second
 func (o *runFlags) config() actors.Config {
 	return actors.Config{
 		Service: o.service, ID: o.id, Address: o.address, Zone: o.zone, Version: version(),
+		Host:        actors.Host{Copied: o.copiedHost},
 		WorkVersion: o.appVersion, Tags: o.tags, Capacity: o.capacity,
 		MaxRestarts: o.maxRestarts, OnChange: actors.OnChange(o.onChange),
 		StopTimeout: o.stopTimeout + killSlack, KeepItems: o.keepItems,

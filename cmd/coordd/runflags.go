@@ -22,7 +22,7 @@ type runFlags struct {
 	id, exec, http, address, zone, appVersion string
 	history, backend, configLog               string
 	httpHosts, passEnv, tags                  []string
-	holdItems                                 bool
+	holdItems, copiedHost                     bool
 	capacity                                  uint64
 	moveBudget                                moveBudget
 	ttl, lease, renew, leaseMargin, checkTTL  time.Duration
@@ -104,6 +104,10 @@ func (o *runFlags) registerMember(f *pflag.FlagSet) {
 			"sends requests there. Without it: that of --http, else the host's name.")
 	f.Uint64Var(&o.capacity, "capacity", 0,
 		"The most `weight` that this member may hold. 0 means no limit.")
+	f.BoolVar(&o.copiedHost, "copied-host", false,
+		"This machine may run twice, as when a live snapshot of it is resumed again. So a killed "+
+			"coordd that is started again here waits for the lease of the one before, as it "+
+			"would on another host: up to 29.5 s by default.")
 	f.StringVar(&o.zone, "zone", "", "The `zone` that this member is in. It is "+
 		"published. Items that move stay in their zone where they can.")
 	f.StringVar(&o.appVersion, "app-version", "",

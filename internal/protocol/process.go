@@ -2,8 +2,10 @@ package protocol
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -19,6 +21,9 @@ type Process struct {
 	PIDNamespace string `json:"pidns,omitempty"`
 	PID          int    `json:"pid,omitempty"`
 	StartTime    uint64 `json:"start,omitempty"` // clock ticks since boot: /proc/PID/stat, field 22
+	// Machine is the generation id that a hypervisor gives a virtual machine, where it can be read.
+	// Machines that are resumed from one snapshot share the boot, and have different ones.
+	Machine string `json:"machine,omitempty"`
 	// TimeNamespace is that of the clock that StartTime was read from. Empty: of the reader's.
 	TimeNamespace string `json:"timens,omitempty"`
 	// Lock names what is held while commands may run that this process has started and that outlive
@@ -49,6 +54,10 @@ func (l Liveness) String() string {
 	return "unknown"
 }
 
+// machineFiles are where a machine's generation id may be.
+var machineFiles = []string{"/sys/firmware/qemu_fw_cfg/by_name/etc/vmgenid_guid/raw",
+	"/sys/devices/*/vmgenid", "/sys/devices/*/*/vmgenid", "/sys/devices/*/*/*/vmgenid"}
+
 // Self describes the calling process, from /proc. Fields that cannot be had
 // stay empty, which makes the answer of others Unknown.
 func Self(instance string) Process {
@@ -56,6 +65,13 @@ func Self(instance string) Process {
 	p.Host, _ = os.Hostname()
 	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		p.BootID = string(bytes.TrimSpace(boot))
+	}
+	for _, pattern := range machineFiles {
+		names, _ := filepath.Glob(pattern)
+		for _, name := range names {
+			id, _ := os.ReadFile(name)
+			p.Machine += hex.EncodeToString(id)
+		}
 	}
 	p.PIDNamespace, _ = os.Readlink("/proc/self/ns/pid")
 	p.TimeNamespace, _ = os.Readlink("/proc/self/ns/time")
@@ -65,6 +81,12 @@ func Self(instance string) Process {
 		p.StartTime = stat.Start
 	}
 	return p
+}
+
+// SameMachine tells whether p and o say that they run on one machine, in one pid namespace.
+func (p Process) SameMachine(o Process) bool {
+	return p.Host == o.Host && p.BootID == o.BootID && p.PIDNamespace == o.PIDNamespace &&
+		p.Machine == o.Machine
 }
 
 // SameProcess tells whether o names the process that p names, in another of its runs of a member or
@@ -81,8 +103,7 @@ func (p Process) SameProcess(o Process) bool {
 func (p Process) Liveness() Liveness {
 	self := Self("")
 	if p.PID <= 0 || p.StartTime == 0 || p.BootID == "" || p.PIDNamespace == "" ||
-		self.StartTime == 0 ||
-		p.Host != self.Host || p.BootID != self.BootID || p.PIDNamespace != self.PIDNamespace {
+		self.StartTime == 0 || !p.SameMachine(self) {
 		return Unknown
 	}
 	stat, err := proc.Read(strconv.Itoa(p.PID))

@@ -75,6 +75,7 @@ func TestNothingIsSaidOfOtherHostsAndUnknownProcesses(t *testing.T) {
 	self := protocol.Self("me")
 	for name, change := range map[string]func(*protocol.Process){
 		"another host":      func(p *protocol.Process) { p.Host += "x" },
+		"another machine":   func(p *protocol.Process) { p.Machine += "x" },
 		"another boot":      func(p *protocol.Process) { p.BootID += "x" },
 		"another namespace": func(p *protocol.Process) { p.PIDNamespace += "x" },
 		// there it is a process that started at another time

@@ -169,6 +169,9 @@ type Ack struct {
 	// Failing: the member's summary names items whose work fails too often, which the leader is to
 	// take away.
 	Failing bool `json:"failing,omitempty"`
+	// Copied: two machines say that they are the same one, as those resumed from one snapshot do.
+	// No process of this id is known dead because this machine has none such.
+	Copied bool `json:"copied,omitempty"`
 }
 
 // Encode returns the JSON form.

@@ -66,10 +66,11 @@ func TestDevsPageHasButtonsThatShowATakeOver(t *testing.T) {
 		member := trial.press[len(trial.press)-2:]
 		b.press(trial.press)
 		b.says(member, trial.state)
-		b.waits("nothing is green beside "+trial.press, `!document.querySelector("#wrong .fine")`)
 		took := b.shares(trial.press+": its items are at the others", trial.left...)
 		t.Logf("%s: its items were at the others, on the page, after %v", trial.press,
 			took.Round(100*time.Millisecond))
+		b.waits("nothing is green beside "+trial.press, `document.querySelector("#wrong .headline")
+			.matches(".order") && !document.querySelector("#wrong .fine")`)
 		n := b.text(`document.activeElement.closest(".member")?.getAttribute("aria-label")`)
 		if n != member {
 			t.Errorf("%s: the focus is at %s", trial.press, n)

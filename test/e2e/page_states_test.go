@@ -123,6 +123,10 @@ func TestThePageIsAccessibleInEachOfItsStates(t *testing.T) {
 	b.obeys("a drained and frozen cluster")
 
 	b.expectRefusals()
+	must(t, consul.Servers[0].Freeze())
+	b.tells("Consul does not answer. The last answer was at ")
+	must(t, consul.Servers[0].Thaw())
+	b.waits("it is answered again", `!document.querySelector(".old")`)
 	if consul.Servers[0].Stop() != nil {
 		return
 	}

@@ -100,6 +100,7 @@ func drawFor(profile string, seed uint64, size int) plan {
 		merge: seconds(0.05, 0.5), workerSoak: seconds(0.01, 0.6),
 		budget: []int{2, 5, 1000}[r.IntN(3)], knows: r.IntN(2) == 0,
 	}
+	p.settings.copied = rand.New(rand.NewPCG(seed, 21)).IntN(3) == 0
 	p.settings.zones, p.settings.versions = seed%2 == 1, seed%5 == 3
 	p.settings.changes = seed%4 == 2
 	if seed%3 == 0 {

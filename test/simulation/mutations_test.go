@@ -25,6 +25,7 @@ var mutations = []mutation{
 	{name: "not-addressed+start-unchecked", profile: "usurped", first: 4},
 	{name: "inherited-started-early", profile: "usurped"},
 	{name: "inherited-released-early", profile: "usurped", first: 4},
+	{name: "copies-believed", profile: "usurped", first: 13},
 	{name: "clear-not-chained", profile: "usurped", first: 6},
 	{name: "own-ttl-only", profile: "mixed", first: 20},
 	{name: "sentinel-without-lease", profile: "unacked", first: 11},

@@ -29,6 +29,8 @@ type settings struct {
 	lag                                  time.Duration // how long work takes to stop, at the most
 	// members know whether a predecessor's process lives
 	knows bool
+	// a twin's machine says that it is the first one's: none of the other's processes is there
+	copied bool
 	// how long items wait for a member that stopped cleanly
 	keep time.Duration
 	// each has a guard, which says goodbye for it when it was killed

@@ -276,8 +276,8 @@ func (w *world) newProcess(id string, twin bool) *process {
 			BootID:       id,
 			PIDNamespace: "1", PID: p.n, StartTime: 1}, Liveness: func(q actors.Process) actors.Liveness {
 			p.hold("liveness")
-			return w.liveness(q)
-		}, Lock: p.lock}, Timing: actors.Timing{TTL: ttl, Lease: lease, LeaseMargin: s.margin,
+			return w.liveness(p, q)
+		}, Lock: p.lock, Copied: s.copied}, Timing: actors.Timing{TTL: ttl, Lease: lease, LeaseMargin: s.margin,
 			LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget,
 			LockDelay: s.lockDelay, RestartWindow: s.window},
 		Service: "sim", ID: id, Client: devconsul.ClientOver(p.link), Logger: w.log.With("n", p.n),
@@ -327,8 +327,9 @@ func (w *world) newProcess(id string, twin bool) *process {
 	return p
 }
 
-// liveness is what a member knows of its predecessor: on one host everything, else nothing.
-func (w *world) liveness(q actors.Process) actors.Liveness {
+// liveness is what a member knows of its predecessor: on one host everything, else nothing; on a
+// copy of its host that no such process is there.
+func (w *world) liveness(by *process, q actors.Process) actors.Liveness {
 	if !w.plan.settings.knows {
 		return actors.Unknown
 	}
@@ -339,6 +340,8 @@ func (w *world) liveness(q actors.Process) actors.Liveness {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			switch {
+			case w.plan.settings.copied && p.twin != by.twin:
+				return actors.Dead
 			case !p.dead:
 				return actors.Alive
 			case p.orphans > 0:

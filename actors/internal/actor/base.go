@@ -9,6 +9,7 @@ import (
 	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
 )
 
 // Base is embedded in every actor of one member: its settings, the access to Consul, and what tells
@@ -19,6 +20,8 @@ type Base struct {
 	Keys  protocol.Keys
 	Log   *slog.Logger
 	Polls *store.Polls
+	// Copied: another machine says that it is this one. So a process may live that is not here.
+	Copied *messages.State[bool]
 	// Fault is called where an actor has just taken a message: for tests.
 	Fault    store.Fault
 	progress *progress
@@ -27,7 +30,16 @@ type Base struct {
 // NewBase makes the base of one member's actors.
 func NewBase(set Settings, s *protocol.Store, log *slog.Logger) *Base {
 	return &Base{Settings: set, Store: s, Keys: s.Keys(), Log: log, Polls: &store.Polls{},
-		progress: newProgress()}
+		Copied: messages.NewState(set.Copied), progress: newProgress()}
+}
+
+// Liveness is what is known of a process that may run on this machine.
+func (b *Base) Liveness(p protocol.Process) protocol.Liveness {
+	l := b.Settings.Liveness(p)
+	if l == protocol.Dead && b.Copied.Get() {
+		return protocol.Unknown
+	}
+	return l
 }
 
 // Busy is called by each actor when it has taken a message and done nothing with

@@ -32,6 +32,7 @@ type Settings struct {
 	Process  protocol.Process
 	Liveness func(protocol.Process) protocol.Liveness
 	Lock     func() string
+	Copied   bool           // this machine may run twice
 	Observer facts.Observer // nil: none
 }
 

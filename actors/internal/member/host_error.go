@@ -3,6 +3,7 @@ package member
 import (
 	"errors"
 
+	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -25,12 +26,8 @@ func (e *hostError) Is(target error) bool { return errors.Is(e.err, target) }
 func (e *hostError) As(target any) bool   { return errors.As(e.err, target) }
 
 // interrupted tells whether work says that it was ended by something else than itself, as a command
-// is whose guard process died: by an error with a method Interrupted that returns true. What ends
-// all work of a host is no failure of any item.
+// is whose guard process died. What ends all work of a host is no failure of any item.
 func interrupted(err error) bool {
-	e, ok := errors.AsType[interface {
-		error
-		Interrupted() bool
-	}](err)
-	return ok && e.Interrupted()
+	_, ok := errors.AsType[*actor.InterruptedError](err)
+	return ok
 }

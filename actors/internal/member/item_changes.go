@@ -106,7 +106,7 @@ func (a *WorkerManager) changes(ctx context.Context, s snapshot, ids []string) e
 		e, _ := result.Entry(a.Keys.WorkItem(id))
 		if a.table.items[id].changes.take(e, key.Changed) && a.OnChange == actor.RestartOnChange {
 			a.Log.Info("item-changed", "item", id, "then", "its work is stopped, and started anew")
-			a.stop([]string{id})
+			a.stop(s, []string{id})
 		}
 	}
 	return nil

@@ -11,9 +11,6 @@ import (
 	"github.com/coordd/coordd/messages"
 )
 
-// errLeaseOver ends what was bound to a lease.
-var errLeaseOver = errors.New("the lease is over")
-
 // LeaseEnforcer ends the contexts of all work, and of the host's lead function, shortly before the
 // lease ends. It does so even if the actors that stop them in order hang. It calls nobody, waits
 // for nothing and logs nothing.
@@ -47,7 +44,7 @@ func (e *LeaseEnforcer) bind(ctx context.Context, session string) (context.Conte
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.holds(session) {
-		cancel(errLeaseOver)
+		cancel(e.over(session))
 		return ctx, func() {}
 	}
 	e.bound[x] = struct{}{}
@@ -100,7 +97,7 @@ func (e *LeaseEnforcer) look() time.Time {
 	defer e.mu.Unlock()
 	for x := range e.bound {
 		if !e.holds(x.session) {
-			x.cancel(errLeaseOver)
+			x.cancel(e.over(x.session))
 			delete(e.bound, x)
 		}
 	}
@@ -121,5 +118,16 @@ func untilLook(left time.Duration) time.Duration {
 	return min(left, time.Second)
 }
 
-// leaseEnded tells whether it was the lease that ended a bound context.
-func leaseEnded(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errLeaseOver) }
+// over says why what was bound to a session has no lease.
+func (e *LeaseEnforcer) over(session string) actor.StopCause {
+	if e.session.Get().ID != session {
+		return actor.StopSessionLost
+	}
+	return actor.StopLeaseOver
+}
+
+// leaseEnded tells whether it was the lease, or the session, that ended a bound context.
+func leaseEnded(ctx context.Context) bool {
+	why := context.Cause(ctx)
+	return errors.Is(why, actor.StopLeaseOver) || errors.Is(why, actor.StopSessionLost)
+}

@@ -191,6 +191,11 @@ func (a *MembershipKeeper) register(ctx context.Context, s facts.Session) (time.
 	if err != nil {
 		return time.Time{}, err
 	}
+	if a.endedAlive(old) {
+		if again, err := a.sayCopied(ctx, old); err != nil || again {
+			return time.Now(), err
+		}
+	}
 	if h, ok, err := a.inTheWay(ctx, s, rec, old); err != nil {
 		return time.Time{}, err
 	} else if ok {
@@ -272,7 +277,7 @@ func (a *MembershipKeeper) take(ctx context.Context, r registration, m facts.Mem
 }
 
 func (a *MembershipKeeper) registered(m facts.Membership, index, written uint64) {
-	a.waiting, a.sent = predecessorWait{}, facts.Membership{}
+	a.ack.taken, a.waiting, a.sent = a.ack.n, predecessorWait{}, facts.Membership{}
 	m.Index, m.Written = index, written
 	attrs := []any{"session", m.Session, "index", index}
 	if m.ClearAt.IsZero() {

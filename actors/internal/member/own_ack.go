@@ -27,6 +27,7 @@ type AckWrite struct {
 // ownAck is what the membership-keeper knows of its acks key.
 type ownAck struct {
 	n, index uint64
+	taken    uint64 // the last n that Consul took; 0: none
 	failing  bool
 	lockless bool // what was last written names no lock
 }
@@ -48,7 +49,7 @@ func (a *MembershipKeeper) ackValue(session string, clear bool,
 	a.ack.lockless = by.Lock == ""
 	a.ack.n++
 	return protocol.Ack{Counter: a.ack.n, Session: session, By: by, Clear: clear, TTL: ttl,
-		Failing: a.ack.failing}
+		Failing: a.ack.failing, Copied: a.Copied.Get()}
 }
 
 // writeAck carries out an [AckWrite].
@@ -80,7 +81,7 @@ func (a *MembershipKeeper) raise(ctx context.Context, session string, clear bool
 		result, err := a.Store.Txn(ctx, send...)
 		if err == nil {
 			e, _ := result.Entry(key)
-			a.ack.index = e.ModifyIndex
+			a.ack.index, a.ack.taken = e.ModifyIndex, a.ack.n
 			return nil
 		}
 		r, refused := errors.AsType[*store.RefusedError](err)
@@ -100,6 +101,9 @@ func (a *MembershipKeeper) readAck(ctx context.Context) (store.Entry, error) {
 	if err == nil {
 		ack, _, _ := a.Keys.ReadAck(e)
 		a.ack.index, a.ack.n = e.ModifyIndex, max(a.ack.n, ack.Counter)
+		if ack.Copied {
+			a.Copied.Set(true)
+		}
 	}
 	return e, err
 }

@@ -48,6 +48,36 @@ func (a *MembershipKeeper) inherits(ctx context.Context, old lastAck) (inheritan
 	return i, err
 }
 
+// endedAlive tells whether a process that says it is of this machine, and is not here, has
+// registered under this id after this one, which lives. An ack of before this one's is from a
+// snapshot of Consul.
+func (a *MembershipKeeper) endedAlive(old lastAck) bool {
+	by := old.ack.By
+	return a.ack.taken > 0 && old.found && !old.bad && old.ack.Counter > a.ack.taken &&
+		!old.ack.Copied && by.Instance != a.Process.Instance && by.SameMachine(a.Process) &&
+		a.Settings.Liveness(by) != protocol.Alive
+}
+
+// sayCopied writes into the last registrant's ack that this machine runs twice, for that process
+// and for those that come after. again: the ack is to be read once more.
+func (a *MembershipKeeper) sayCopied(ctx context.Context, old lastAck) (again bool, err error) {
+	if !a.Copied.Get() {
+		a.Log.Error("machine-runs-twice", "host", a.Process.Host, "why", "a process that says it "+
+			"runs here has taken this member's id, and does not run here", "then", "each waits "+
+			"for the other's lease", "do", "give each copy of the machine an id of its own")
+	}
+	a.Copied.Set(true)
+	old.ack.Copied = true
+	_, err = a.Store.Txn(ctx, store.CAS(a.Keys.Ack(a.ID), old.ack.Encode(), 0, old.index))
+	if errors.Is(err, store.ErrDenied) {
+		return false, nil
+	}
+	if errors.Is(err, store.ErrRefused) {
+		err = nil
+	}
+	return true, err
+}
+
 // ErrIDTaken ends a member whose id another living process has.
 var ErrIDTaken = errors.New("member id is taken")
 
@@ -107,8 +137,11 @@ func (a *MembershipKeeper) predecessor(ctx context.Context, h holder) (time.Time
 			"at_most", limit.String())
 	}
 	if waited := time.Since(a.waiting.since); waited > limit {
-		return time.Time{}, a.taken(name, fmt.Sprintf("has kept it alive for %v",
-			waited.Round(time.Second)))
+		why := fmt.Sprintf("has kept it alive for %v", waited.Round(time.Second))
+		if a.Copied.Get() {
+			why += ", perhaps on a copy of this machine"
+		}
+		return time.Time{}, a.taken(name, why)
 	}
 	return time.Now().Add(time.Second), nil
 }

@@ -107,7 +107,7 @@ func (a *TermRunner) step(group *supervisor.Group, l facts.Leadership, ends bool
 	}
 	switch {
 	case a.lead.handle != nil && ends:
-		a.lead.handle.Stop()
+		a.lead.handle.StopFor(actor.StopDeposed)
 	case err != nil, a.lead.handle != nil, a.Lead == nil, ends:
 	case !cleared(l):
 		return l.ClearAt, nil
@@ -158,13 +158,13 @@ func (a *TermRunner) duty(session string,
 		bound, free := a.lease.bind(ctx, session)
 		defer free()
 		if leaseEnded(bound) {
-			return errLeaseOver
+			return actor.StopLeaseOver
 		}
 		runs.Set(true)
 		defer runs.Set(false)
 		err := hostsOwn(a.Lead(bound))
 		if leaseEnded(bound) {
-			return errLeaseOver
+			return actor.StopLeaseOver
 		}
 		return err
 	}
@@ -186,6 +186,6 @@ func (o termChild) done() <-chan struct{} {
 
 func (o termChild) stopUnless(term uint64) {
 	if o.handle != nil && o.term != term {
-		o.handle.Stop()
+		o.handle.StopFor(actor.StopDeposed)
 	}
 }

@@ -129,6 +129,31 @@ func (s snapshot) goesOn(j *job, a facts.Assignment, assigned bool) bool {
 	return assigned && a.CreateIndex <= j.token && !a.Releasing && a.Restart <= j.restart
 }
 
+// stopCause says why running work is stopped.
+func (s snapshot) stopCause(j *job, a facts.Assignment, assigned bool) actor.StopCause {
+	switch {
+	case s.stop:
+		return actor.StopShutdown
+	case j.session != s.session.ID:
+		return actor.StopSessionLost
+	case !s.lease:
+		return actor.StopLeaseOver
+	case !s.registered():
+		return actor.StopSessionLost
+	case a.Releasing && a.Reason == "drain":
+		return actor.StopDrained
+	case a.Releasing && a.Reason == "removed":
+		return actor.StopRemoved
+	case a.Releasing && (a.Reason == "failing" || a.Reason == "quarantined"):
+		return actor.StopFailing
+	case !assigned, a.Releasing, a.CreateIndex > j.token:
+		return actor.StopMoved
+	case a.Restart > j.restart:
+		return actor.StopRestarted
+	}
+	return actor.StopChanged
+}
+
 // decide goes through the protocol's rules for a member. It drops jobs that are
 // over and marks those to be stopped as final where they are to be given up.
 func (t *workTable) decide(s snapshot) decision {

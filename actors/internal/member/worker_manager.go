@@ -96,7 +96,7 @@ func (a *WorkerManager) snapshot(stop bool) snapshot {
 func (a *WorkerManager) turn(ctx context.Context, group *supervisor.Group) (time.Time, error) {
 	s := a.snapshot(false)
 	d := a.table.decide(s)
-	a.stop(d.stop)
+	a.stop(s, d.stop)
 	if s.now.Before(a.again) {
 		d.next = actor.Earliest(d.next, a.again)
 	} else {
@@ -226,12 +226,14 @@ func (a *WorkerManager) skip(ids []string, err error) {
 	}
 }
 
-func (a *WorkerManager) stop(ids []string) {
+func (a *WorkerManager) stop(s snapshot, ids []string) {
 	for _, id := range ids {
 		j := a.table.items[id]
 		j.phase, j.since = facts.Stopping, time.Now()
-		j.handle.Stop()
-		a.Log.Debug("work-stopping", "item", id, "token", j.token)
+		key, assigned := s.view.Items.Get(id)
+		cause := s.stopCause(j, key, assigned)
+		j.handle.StopFor(cause)
+		a.Log.Debug("work-stopping", "item", id, "token", j.token, "cause", string(cause))
 	}
 	a.changed = a.changed || len(ids) > 0
 }
@@ -419,7 +421,7 @@ func (a *WorkerManager) close(ctx context.Context, group *supervisor.Group) erro
 		a.collect()
 		s := a.snapshot(true)
 		d := a.table.decide(s)
-		a.stop(d.stop)
+		a.stop(s, d.stop)
 		progress := false
 		if reachable && len(d.release) > 0 {
 			ids := d.release[:min(len(d.release), a.batch.of(releaseBatch))]

@@ -9,11 +9,7 @@ function openDrawer(kind, id) {
   const had = opened ? opened.by : document.activeElement;
   opened = {kind, id, by: had};
   $("drawer-head").textContent = id;
-  $("drawer-body").replaceChildren(el("p", {}, "Asking…"));
-  setTimeout(() => {
-    const asks = $("drawer-body").firstChild;
-    if (asks.textContent === "Asking…") asks.textContent = "Consul has not answered for 3 s.";
-  }, STALE);
+  $("drawer-body").replaceChildren(el("p", {}, "Asking this coordd, which asks Consul…"));
   $("drawer").hidden = false;
   $("drawer-head").focus();
   fillDrawer();
@@ -100,13 +96,6 @@ async function payloadOf(o) {
   }
 }
 
-// whereOutput says where what the work of an item writes is to be found: nobody keeps it here.
-function whereOutput(i) {
-  if (!i.member) return "Nobody runs it. What it wrote before is in the log of who ran it.";
-  return "In the log of " + i.member + "; with --output file:DIR in DIR/" +
-    encodeURIComponent(i.id) + ".log on its machine.";
-}
-
 // commands are those that an operator may want, each with a button that copies it.
 function commands(...all) {
   return el("ul", {class: "commands"}, ...all.map(text => el("li", {}, el("code", {}, text),
@@ -150,7 +139,9 @@ function itemBody(i, payload, past) {
     ...(i.next ? [el("h3", {}, "What it takes for it to run"), el("p", {}, sentence(i.next))] : []),
     el("h3", {}, "Its payload"), el("p", {}, sentence(payload[0])),
     ...(payload[1] ? [el("pre", {}, payload[1])] : []),
-    el("h3", {}, "What it writes"), el("p", {}, whereOutput(i)),
+    el("h3", {}, "What it writes"), el("p", {}, "In the log of " +
+      (i.member || "the member that ran it") + "; with --output file:DIR in DIR/" +
+      encodeURIComponent(i.id) + ".log on its machine."),
     el("h3", {}, "What may be typed"), commands(command("explain", i.id),
       command("restart", i.id), i.pinned ? command("unpin", i.id) :
         command("pin", i.id, i.member || "MEMBER")),

@@ -92,17 +92,26 @@ function branch(r) {
   }
   return li;
 }
-async function showTree() {
-  if (!$("actors").open || document.hidden) return;
-  try {
-    const tree = await get("v1/tree");
-    if (tree) $("tree").replaceChildren(el("ul", {}, branch(tree)));
-  } catch (e) {
-    $("tree").replaceChildren(el("p", {}, sentence(why(e))));
+
+// folded asks while somebody looks into a part of the page that is folded at first.
+function folded(id, path, every, show) {
+  async function ask() {
+    if (!$(id).open || document.hidden) return;
+    let kids;
+    try {
+      const answer = await get(path);
+      if (!answer) return;
+      kids = show(answer);
+    } catch (e) {
+      tags.delete(path);
+      kids = [el("p", {}, sentence(why(e)))];
+    }
+    $(id).lastElementChild.replaceChildren(...kids);
   }
+  $(id).addEventListener("toggle", () => { tags.delete(path); ask(); });
+  setInterval(ask, every);
 }
-$("actors").addEventListener("toggle", () => { tags.delete("v1/tree"); showTree(); });
-setInterval(showTree, 3000);
+folded("actors", "v1/tree", 3000, tree => [el("ul", {}, branch(tree))]);
 
 // The planner's certificate, while it is open: what would move yet, against the fewest moves that
 // any plan needs, and how even the loads are.
@@ -129,19 +138,7 @@ function certificate(p) {
   if (most.length > 20) lines.push("and " + number(most.length - 20) + " kinds of moves more");
   return lines;
 }
-async function showPlan() {
-  if (!$("plan").open || document.hidden) return;
-  let lines;
-  try {
-    const plan = await get("v1/plan");
-    if (!plan) return;
-    lines = certificate(plan);
-  } catch (e) {
-    lines = [why(e)];
-  }
-  $("certificate").replaceChildren(...lines.map(text => el("p", {}, sentence(text))));
-}
-$("plan").addEventListener("toggle", () => { tags.delete("v1/plan"); showPlan(); });
-setInterval(showPlan, 5000);
+folded("plan", "v1/plan", 5000, plan => certificate(plan).map(text =>
+  el("p", {}, sentence(text))));
 
 tick();

@@ -100,14 +100,10 @@ function showWrong(status) {
     const left = [...status.members, ...(status.absent || [])].filter(m => drained.includes(m.id))
       .reduce((sum, m) => sum + m.items, 0), one = drained.length === 1;
     const who = drained.length < 7 ? list(drained) : count(drained.length, "member");
-    const drain = one && orders.find(o => o.kind === "drain");
-    const by = one ? given(drain) : "by an operator";
-    const end = drain && drain.deadline && Date.parse(drain.deadline);
-    lines.push(["order", who + (one ? " is" : " are") + " drained " + by + ": " + (left ?
+    const drain = one && orders.find(o => o.kind === "drain"), end = Date.parse(drain?.deadline);
+    lines.push(["order", who + (one ? " is" : " are") + " drained " + given(drain) + ": " +
       count(left, "item") + " still there" + (end > now() ? ", which are given up at once at " +
-        clock(end) + "." : ".") : one ? "it is empty." : "they are empty.") +
-      " “" + command("undrain", one ? who : "MEMBER") + "” lets " + (one ? "it" : "them") +
-      " have items again."]);
+      clock(end) : "") + ". “" + command("undrain", one ? who : "MEMBER") + "” ends that."]);
   }
   const rank = line => WORST.indexOf(line[0]);
   lines.sort((a, b) => rank(a) - rank(b)).unshift(headline(status, lines));

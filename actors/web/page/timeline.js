@@ -47,11 +47,9 @@ function flows(group) {
   if (all.length > 6) {
     const ends = (what, set) => !set.size ? "" : " " + what + " " + (set.size === 1 ? [...set][0] :
       number(set.size) + " members");
-    return count(items, "item") + (said ? "" : ends(to.size ? "from" : "by", from)) +
-      ends("to", to);
+    return count(items, "item") + (said ? "" : ends("from", from)) + ends("to", to);
   }
   const what = (n, i) => named || (i ? number(n) : count(n, "item"));
-  if (!to.size) return list(all.map(([f, , n], i) => what(n, i) + (f && !said ? " by " + f : "")));
   if (to.size === 1 && from.size > 1) {
     return list(all.map(([f, , n], i) => what(n, i) + (f ? " from " + f : ""))) + ", to " +
       [...to][0];
@@ -99,11 +97,8 @@ function textOf(group) {
   case "granted": case "taken-over":
     return [causeOf(e) + ": " + flows(group), e.why === "lost" ? "bad" : "move"];
   case "revoked": {
-    const giving = e => e.from + " is giving up ", from = new Map();
-    for (const e of group.events) {
-      from.set(giving(e), [...from.get(giving(e)) || [], ...e.items || []]);
-    }
-    return [causeOf(e) + ": " + list([...from].map(([who, items]) => who + few(items))), "aside"];
+    const are = new Set(group.events.map(e => e.from)).size > 1 ? " are" : " is";
+    return [causeOf(e) + ": " + names("from") + are + " giving up " + items, "aside"];
   }
   case "kept": return [items + " stays at " + e.from + " after all", "aside"];
   case "restarted": return [items + ": restarted at " + e.from + " " + order(e), "order"];
@@ -115,7 +110,7 @@ function textOf(group) {
   case "unquarantined":
     return [items + " no longer quarantined, " +
       (e.why ? causeOf(e) : "by an order to restart" + by(e)), "good"];
-  case "erased": return [causeOf(e) + ": " + flows(group), "aside"];
+  case "erased": return [causeOf(e) + ": " + items + " at " + names("from"), "aside"];
   case "more": return ["and " + number(e.more) + " more, for which the log had no room", "aside"];
   case "missed": return ["more happened than the log holds: some is missing here", "aside"];
   }
