@@ -139,10 +139,14 @@ func (c *checks) wrap(run work) work {
 // checkError is why work was stopped whose check fails.
 type checkError struct{ error }
 
+// untold stands for no result yet.
+const untold = "untold"
+
 // watch looks at an item's work until ctx ends.
 func (c *checks) watch(ctx context.Context, item actors.Item, runs *atomic.Bool,
 	stop context.CancelCauseFunc) {
-	failures, told := 0, ""
+	// The first result is told in any case: a check of an earlier run may have told its own late.
+	failures, told := 0, untold
 	// Items that start together are not looked at together.
 	for wait := time.Duration(rand.Int64N(int64(c.interval))); ; wait = c.interval {
 		select {
@@ -151,7 +155,7 @@ func (c *checks) watch(ctx context.Context, item actors.Item, runs *atomic.Bool,
 		case <-time.After(wait):
 		}
 		if !runs.Load() {
-			failures, told = 0, ""
+			failures, told = 0, untold
 			continue
 		}
 		err, why := c.look(ctx, item), ""
@@ -167,9 +171,9 @@ func (c *checks) watch(ctx context.Context, item actors.Item, runs *atomic.Bool,
 			continue
 		}
 		switch {
-		case err == nil:
+		case err == nil && told != untold:
 			c.log.Info("check-passes", "item", item.ID)
-		case told == "":
+		case err != nil && (told == untold || told == ""):
 			c.log.Warn("check-fails", "item", item.ID, "err", why, "restarts", c.restart)
 		}
 		told = why
