@@ -33,8 +33,8 @@ type checkFlags struct {
 func (o *checkFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&o.service, "check", "",
 		"The `check` of the service that works on this member's items: http://..., https://..., "+
-			"tcp://host:port, or a shell command. While it fails, its items are \"failing-check\". "+
-			"It never ends a lease.")
+			"tcp://host:port, or a shell command. While it fails, its items are "+
+			"\"failing-check\". It never ends a lease.")
 	f.StringVar(&o.item, "item-check", "",
 		"The same for each item: {item} in an address stands for its id; a command gets "+
 			"COORDD_ITEM and COORDD_TOKEN.")
@@ -43,8 +43,8 @@ func (o *checkFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.timeout, "check-timeout", 5*time.Second,
 		"The `time` after which a check is ended and has failed.")
 	f.BoolVar(&o.restart, "check-restart", false,
-		"Stop the work of an item whose check fails. It is started again, and counts as failed for "+
-			"--max-restarts and quarantine.")
+		"Stop the work of an item whose check fails. It is started again, and counts as failed "+
+			"for --max-restarts and quarantine.")
 }
 
 func (o *checkFlags) check(takesItems bool) error {
