@@ -12,7 +12,9 @@ import (
 // NewClient is api.NewClient for a configuration as from api.DefaultConfig. Its client is the one
 // that [Config.Client] describes. It says when Consul refuses a connection because there are too
 // many, and the deadlines of calls grow with what arrives. A user:password@ in the address is used
-// for HTTP's basic authentication. What [CheckSwitches] refuses is an error.
+// for HTTP's basic authentication. The files of the token, of authorities and of the certificate
+// that cfg or the variables name are read again when they change. What [CheckSwitches] refuses is
+// an error.
 func NewClient(cfg *api.Config) (*api.Client, error) { return store.NewClient(cfg) }
 
 // CheckSwitches refuses a CONSUL_HTTP_SSL or CONSUL_HTTP_SSL_VERIFY that is neither true nor false.

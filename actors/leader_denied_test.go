@@ -79,3 +79,28 @@ func TestALeaderThatMayNotWriteWhatALeaderWritesMakesWay(t *testing.T) {
 		})
 	}
 }
+
+// A token that Consul does not know says nothing of rights: another one comes with the file that it
+// is in. No leader makes way for that, and no order is skipped.
+func TestATokenThatIsUnknownForAMomentMakesNoLeaderUnfit(t *testing.T) {
+	run(t, func(c *cluster) {
+		var unknown atomic.Bool
+		c.way = transport.When(c.consul.RoundTripper(), func(r *http.Request) bool {
+			return unknown.Load() && r.Method == http.MethodPut && holding("demo/assignments/")(r)
+		}, transport.Always(http.StatusForbidden, "ACL not found"))
+		c.start("n1")
+		c.await("n1 leads", time.Minute, func() bool { return c.leader() == "n1" })
+		c.way = nil
+		c.start("n2")
+		c.addWork(c.items(4)...)
+		c.await("all run", time.Minute, c.balanced(4))
+		unknown.Store(true)
+		c.addWork("late-1", "late-2")
+		time.Sleep(10 * time.Second)
+		unknown.Store(false)
+		c.await("late ones run", 20*time.Second, c.runs([]string{"late-1", "late-2"}))
+		if c.leader() != "n1" {
+			c.t.Errorf("%q leads", c.leader())
+		}
+	})
+}

@@ -355,9 +355,36 @@ func TestPayloadWeightAndTokenReachTheWork(t *testing.T) {
 		item := <-got
 		m := c.members["n1"].c.Membership().Get()
 		if item.ID != "w" || string(item.Payload) != "hello" || item.Weight != 7 ||
-			item.Token <= m.Index {
+			item.Grant <= m.Index || item.Token != facts.Token(item.Grant, 1) {
 			t.Errorf("the work got %+v; the record's index is %d", item, m.Index)
 		}
+	})
+}
+
+// Work that ends at once is called again every ten seconds: for more than a day.
+func TestTheTokenRisesWithEachRunAndAGrantWithoutMoreTokensIsGivenAnew(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork("w")
+		var last actors.Item
+		again := make(chan struct{})
+		c.start("n1", func(cfg *actors.Config) {
+			cfg.TTL, cfg.CheckTTL = time.Hour, actors.NoCheck // for few renewals
+			cfg.Work = func(ctx context.Context, item actors.Item) error {
+				first := item.Grant != last.Grant
+				if item.Token <= last.Token || first != (item.Token == facts.Token(item.Grant, 1)) {
+					t.Errorf("a run with token %d of grant %d, after %d of %d", item.Token,
+						item.Grant, last.Token, last.Grant)
+				}
+				begin := last.Token == 0
+				last = item
+				if first && !begin {
+					close(again)
+					<-ctx.Done()
+				}
+				return nil
+			}
+		})
+		<-again
 	})
 }
 

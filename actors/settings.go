@@ -46,11 +46,15 @@ type Item struct {
 	ID      string
 	Payload []byte // the value of the item's workload key when the work was called
 	Weight  uint64 // at least 1
-	// Token is the fencing token: it rises with every grant of the item, to any member,
-	// and with every restart of a member. Work that writes anywhere passes it on, and
-	// a receiver refuses a token below the highest it has seen: then
-	// even work that ignores its context cannot do harm.
+	// Token is the fencing token: it rises with every call of the work, and with every grant of
+	// the item, to any member. Work that writes anywhere passes it on, and a receiver refuses a
+	// token below the highest it has seen: then even work that ignores its context cannot do harm.
+	// It is Grant with four more digits, the number of the run.
 	Token uint64
+	// Grant is the number of the grant that the work runs under: it rises with every grant of the
+	// item, to any member, and with every restart of a member. [Coordinator.Locate] and the
+	// requests of package dispatch name it.
+	Grant uint64
 	// Changes receives the item's payload when it changes while the work runs, the newest one only,
 	// and at times one that the work has already. Nil without [SendOnChange].
 	Changes <-chan []byte
@@ -72,7 +76,7 @@ const (
 	// KeepOnChange: it goes on, and gets the new payload when it is called the next time.
 	KeepOnChange OnChange = iota
 	// RestartOnChange: it is stopped, and called again with the new payload, on the same member and
-	// with the same token.
+	// under the same grant.
 	RestartOnChange
 	// SendOnChange: it goes on, and receives the new payload from [Item.Changes].
 	SendOnChange
@@ -138,7 +142,7 @@ type Config struct {
 	// it (leader, draining): at most [MostTags]. TAG.SERVICE.service.consul is those with a tag.
 	// SetTags changes them.
 	Tags []string
-	// Capacity is the most weight this member may hold. 0: no limit.
+	// Capacity is the most weight this member may hold. 0: no limit. [NoItems]: it takes none.
 	Capacity uint64
 	// MaxRestarts is how often the work of an item may end by itself within RestartWindow and be
 	// started again, whatever it returns but an error of [Interrupted]. When it ends once more the
@@ -281,8 +285,8 @@ var ErrInvalid = store.ErrInvalid
 // member's id; the text names it.
 var ErrIDTaken = member.ErrIDTaken
 
-// ErrUnfit is returned by [Coordinator.Run] when the token lacks rights that a member needs, and has
-// lacked them for 30 s; the text names the rules.
+// ErrUnfit is returned by [Coordinator.Run] when the token lacks rights that a member needs, or is
+// not known to Consul, for 30 s from the start; the text names the rules.
 var ErrUnfit = member.ErrUnfit
 
 // ErrProtocol is returned by [Coordinator.Run] when a registered member speaks a later version of

@@ -93,7 +93,7 @@ func (c *Cluster) ConsulElection(d time.Duration) {
 func (c *Cluster) begin(m *Member, item actors.Item) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, breach := range c.judge.Begin(m.id, m, item.ID, item.Token) {
+	for _, breach := range c.judge.Begin(m.id, item.ID, item.Token) {
 		c.t.Errorf("%s", breach)
 	}
 	return func() {

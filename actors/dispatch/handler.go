@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/words"
 )
 
 // routedRequest is one request to a member that is being dispatched.
@@ -49,7 +50,8 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request) *refusal {
 	case r.Header[headerRoute] != nil:
 		return refuse(http.StatusLoopDetected, ReasonLoop, 0,
 			"a dispatcher has sent the request here: some member's published address is that of "+
-				"a dispatcher; start the members with --address host:port of the service itself")
+				"a dispatcher; start the members with %s host:port of the service itself",
+			words.Setting("Config.Address"))
 	case !to.ok || r.Method == http.MethodConnect:
 		return refuse(http.StatusNotFound, ReasonPath, 0,
 			"the path names no item: give /<item>/..., or /*/... for all members")
@@ -181,14 +183,14 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 	switch reason := resp.Header.Get(HeaderReason); reason {
 	case ReasonLoop:
 		return refuse(http.StatusLoopDetected, reason, 0,
-			"the address %s of member %s is that of a dispatcher: start it with --address "+
+			"the address %s of member %s is that of a dispatcher: start it with %s "+
 				"host:port of the service beside it",
-			t.loc.Address, t.loc.Member)
+			t.loc.Address, t.loc.Member, words.Setting("Config.Address"))
 	case ReasonNoAddress:
 		return refuse(http.StatusBadGateway, reason, 0,
 			"the address %s of member %s is that of coordd's page, and of no service: start the "+
-				"member with --address host:port of the service beside it",
-			t.loc.Address, t.loc.Member)
+				"member with %s host:port of the service beside it",
+			t.loc.Address, t.loc.Member, words.Setting("Config.Address"))
 	}
 	for name := range resp.Header {
 		if isOurs(name) {
@@ -196,7 +198,7 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 		}
 	}
 	resp.Header.Set(HeaderMember, url.PathEscape(t.loc.Member))
-	resp.Header.Set(HeaderToken, strconv.FormatUint(t.loc.Token, 10))
+	resp.Header.Set(HeaderGrant, strconv.FormatUint(t.loc.Grant, 10))
 	return nil
 }
 

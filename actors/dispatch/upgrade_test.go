@@ -24,7 +24,7 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 	w.underWay("it waits", 1)
 	w.owner("a", "n1", 42, func(rw http.ResponseWriter, r *http.Request) {
 		upgrade(t, rw, func(conn net.Conn, in io.Reader) {
-			fmt.Fprintf(conn, "token %s\n", r.Header.Get(dispatch.HeaderToken))
+			fmt.Fprintf(conn, "grant %s\n", r.Header.Get(dispatch.HeaderGrant))
 			_, _ = io.Copy(conn, in)
 			fmt.Fprint(conn, "that was all\n")
 		})
@@ -33,8 +33,8 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 	if err != nil || resp.StatusCode != 101 || resp.Header.Get(dispatch.HeaderMember) != "n1" {
 		t.Fatalf("%v %v", resp, err)
 	}
-	for _, line := range []string{"token 42\n", "hello\n", "again\n"} {
-		if line != "token 42\n" {
+	for _, line := range []string{"grant 42\n", "hello\n", "again\n"} {
+		if line != "grant 42\n" {
 			fmt.Fprint(conn, line)
 		}
 		if got, err := in.ReadString('\n'); err != nil || got != line {

@@ -31,8 +31,9 @@ func (o op) String() string {
 // come and gone between two views, and then no new view comes.
 const refusedPause = time.Second
 
-// A candidate that may not join is tried again for deniedFor. What else is denied is tried again
-// after deniedPause.
+// A candidate that has never joined and may not is tried again for deniedFor. One that has joined
+// before may have a token that is about to be renewed. What else is denied is tried again after
+// deniedPause.
 const (
 	deniedFor   = 30 * time.Second
 	deniedPause = 30 * time.Second
@@ -245,7 +246,7 @@ func (m *machine) failed(now time.Time, r outcome) {
 		// The view will tell.
 	case r.op == opTake && errors.Is(r.err, ErrNoCandidate):
 		m.recordGone = true
-	case r.op == opJoin && errors.Is(r.err, ErrDenied) && !m.deniedSince.IsZero() &&
+	case r.op == opJoin && m.ops == 0 && errors.Is(r.err, ErrDenied) && !m.deniedSince.IsZero() &&
 		now.Sub(m.deniedSince) >= deniedFor:
 		m.finish(Status{Err: r.err})
 	default:

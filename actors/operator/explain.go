@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/words"
 )
 
 // Explanation is what there is to say of one item.
@@ -105,7 +106,7 @@ func (c *Client) compare(ctx context.Context, v *view, i *ItemStatus) error {
 	}
 	key := v.assigned[n]
 	e, _, _, err := c.store.Get(ctx, c.keys.WorkItem(i.ID), store.Default)
-	if err == nil && e.ModifyIndex > max(i.Token, key.Restart, key.Changed,
+	if err == nil && e.ModifyIndex > max(i.Grant, key.Restart, key.Changed,
 		v.members[i.Member].reports[i.ID].Read) {
 		i.Outdated = true
 		i.Why = "it runs with an older payload or weight: they were changed since it was started"
@@ -135,10 +136,11 @@ func next(i ItemStatus) string {
 		return "its owner reads its payload and starts it, within a second as a rule. Where that " +
 			"takes longer, look at the log of " + i.Member
 	case ItemStopping:
-		return "its work ends, within the --stop-timeout of " + i.Member + ", and then " + then(i)
+		return "its work ends, within the " + words.Setting("Config.StopTimeout") + " of " + i.Member +
+			", and then " + then(i)
 	case ItemFailing:
-		return "it runs at " + i.Member + "; its check passes again, or with --check-restart it " +
-			"is started again. Look at what it writes there"
+		return "it runs at " + i.Member + "; its check passes again, or it is started again. Look " +
+			"at what it writes there"
 	case ItemStuck:
 		return "its work ends, or the process of " + i.Member + " does: end that, for nothing " +
 			"else ends a function; and then " + then(i)
@@ -172,8 +174,8 @@ func next(i ItemStatus) string {
 		return "Consul takes what the leader writes: look at the rights of the leader's token " +
 			"(docs/acl.md)"
 	case CauseNoRoom:
-		text := "a member with room for it is started, one gets a larger --capacity, or items " +
-			"are removed"
+		text := "a member with room for it is started, one gets a larger " +
+			words.Setting("Config.Capacity") + ", or items are removed"
 		if i.Member != "" {
 			text += ", or " + i.Member + " is back"
 		}

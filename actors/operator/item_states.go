@@ -11,6 +11,7 @@ import (
 	"github.com/coordd/coordd/actors/internal/leader"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/words"
 )
 
 // view is what Consul holds of a service, read into values. What becomes of an item follows from it
@@ -338,7 +339,7 @@ func (v *view) owned(key keyView) ItemStatus {
 		v.lost(&i)
 		return i
 	}
-	i.Token = max(key.created, m.index)
+	i.Grant = max(key.created, m.index)
 	ack := v.acks[key.Member]
 	report, named := m.reports[key.Item]
 	inherited := key.created < m.index
@@ -406,14 +407,16 @@ func (v *view) leaves(i *ItemStatus, key keyView, r protocol.WorkReport) {
 	switch r.State {
 	case protocol.WorkStopping:
 	case protocol.WorkStuck:
-		i.State, i.Why = ItemStuck, stuckText
+		i.State, i.Why = ItemStuck, stuckText()
 	default:
 		i.Since = time.Time{} // it has not told yet
 	}
 }
 
 // stuckText says that work ignores its order.
-const stuckText = "it was told to stop, and has not ended within the --stop-timeout"
+func stuckText() string {
+	return "it was told to stop, and has not ended within the " + words.Setting("Config.StopTimeout")
+}
 
 // reported is what the owner says of the item by name.
 func (i *ItemStatus) reported(r protocol.WorkReport) {
@@ -429,7 +432,7 @@ func (i *ItemStatus) reported(r protocol.WorkReport) {
 	case ItemStopping:
 		i.Why = "its work was told to stop"
 	case ItemStuck:
-		i.Why = stuckText
+		i.Why = stuckText()
 	case ItemFailing:
 		i.Why = "its check fails: " + r.Check
 	case ItemLooping:
@@ -572,7 +575,7 @@ func (v *view) free(id string) ItemStatus {
 func (v *view) noRoom(item string, takers []*memberView) string {
 	if v.weight(item) == 1 {
 		return "every member that takes items is full: start another one, or give one a larger " +
-			"--capacity"
+			words.Setting("Config.Capacity")
 	}
 	room := func(m *memberView) uint64 { return m.Capacity - min(m.used, m.Capacity) }
 	most := slices.MaxFunc(takers, func(a, b *memberView) int {

@@ -85,8 +85,9 @@ type ItemStatus struct {
 	// "version 2".
 	Prefers string `json:"prefers,omitempty"`
 
-	Token uint64    `json:"token,omitempty"` // its fencing token; 0: not known
-	Since time.Time `json:"since,omitzero"`  // of the state; zero: not known
+	// Grant is the number of the grant that its fencing tokens begin with; 0: not known.
+	Grant uint64    `json:"grant,omitempty"`
+	Since time.Time `json:"since,omitzero"` // of the state; zero: not known
 	// Restarts is how often its work has ended without being told to since its owner started it.
 	Restarts   int       `json:"restarts,omitempty"`
 	LastExit   string    `json:"last_exit,omitempty"` // what it said then

@@ -17,7 +17,11 @@ var errNoToken = errors.New("a token is asked for here: send it as \"Authorizati
 
 // admitted tells whether a request has the token, or needs none because there is none.
 func (s *site) admitted(r *http.Request) bool {
-	if s.token == "" {
+	token := s.token
+	if s.tokenNow != nil {
+		token = s.tokenNow()
+	}
+	if token == "" {
 		return true
 	}
 	_, given, basic := r.BasicAuth()
@@ -29,7 +33,7 @@ func (s *site) admitted(r *http.Request) bool {
 		given = strings.Trim(rest, " ")
 	}
 	// Hashed, because the comparison tells two lengths apart.
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.token))
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/internal/printable"
+	"github.com/coordd/coordd/internal/words"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -38,6 +39,8 @@ type Options struct {
 	// get the status and no reasons: as "Authorization: Bearer TOKEN", or as the password of HTTP
 	// Basic, with any user. Others get 401. Default: no token is asked for.
 	Token string
+	// TokenNow returns the token of the moment, in place of Token. Default: Token stays.
+	TokenNow func() string
 	// ConfigWaits is the most requests that may wait for a change of the configuration at one time.
 	// Default: 128.
 	ConfigWaits int
@@ -82,7 +85,8 @@ func NewObserver(op *operator.Client, o Options) http.Handler { return siteOf(op
 func siteOf(op *operator.Client, o Options) *site {
 	site := newSite(newStatusCache(op, o.Members), o.Members)
 	site.report, site.metrics, site.pprof = o.Report, o.Metrics, o.Pprof
-	site.stopping, site.actions, site.token = o.Stopping, o.Actions, o.Token
+	site.stopping, site.actions = o.Stopping, o.Actions
+	site.token, site.tokenNow = o.Token, o.TokenNow
 	site.log, site.planner, site.payloads = newEventLog(op), op.Plan, op.Payload
 	if o.Explain != nil {
 		site.explain = o.Explain
@@ -110,11 +114,12 @@ type site struct {
 	explain  func(error) error // of a read of Consul
 	// stopping ends the streams; nil: never
 	stopping <-chan struct{}
-	metrics  http.Handler // nil: none
-	pprof    http.Handler // nil: none
-	actions  Actions      // nil: none
-	token    string       // empty: none is asked for
-	waits    int          // requests that may wait for a change of the configuration at one time
+	metrics  http.Handler  // nil: none
+	pprof    http.Handler  // nil: none
+	actions  Actions       // nil: none
+	token    string        // empty: none is asked for
+	tokenNow func() string // nil: token stays
+	waits    int           // requests that may wait for a change of the configuration at one time
 	large    chan struct{}
 	turns    turns // of answers that are made for one asker
 	asking   turns // of reads of Consul for one asker
@@ -168,8 +173,8 @@ func noService(next http.Handler) http.Handler {
 		}
 		w.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
 		http.Error(w,
-			"this is the page of coordd, and no service: start the member with --address "+
-				"host:port of the service beside it",
+			"this is the page of coordd, and no service: start the member with "+
+				words.Setting("Config.Address")+" host:port of the service beside it",
 			http.StatusBadGateway)
 	})
 }

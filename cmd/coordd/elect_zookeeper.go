@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/internal/reread"
 	"github.com/spf13/pflag"
 )
 
@@ -54,7 +56,8 @@ func (z zookeeperFlags) withAbsolutePaths() zookeeperFlags {
 	return z
 }
 
-// configure reads the files.
+// configure reads the files. Those of certificates are read again when they change. Who makes nodes
+// owns them, so another user and password need another start.
 func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 	cfg.Servers = z.Servers
 	if z.AuthFile != "" {
@@ -62,29 +65,23 @@ func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 		if err != nil {
 			return fmt.Errorf("--zookeeper-auth-file: %w", err)
 		}
-		cfg.Digest = strings.TrimRight(string(text), "\r\n")
-		if cfg.Digest == "" {
-			return fmt.Errorf("--zookeeper-auth-file %s is empty; write user:password into it",
+		cfg.Digest = strings.TrimSpace(strings.TrimPrefix(string(text), reread.BOM))
+		if !strings.Contains(cfg.Digest, ":") || strings.ContainsFunc(cfg.Digest, unicode.IsControl) {
+			return fmt.Errorf("--zookeeper-auth-file %s: write user:password into it, in one line",
 				z.AuthFile)
 		}
 	}
 	if !z.TLS && z.CA == "" && z.Cert == "" {
 		return nil
 	}
-	cfg.TLS = &tls.Config{}
-	if z.CA != "" {
-		var err error
-		if cfg.TLS.RootCAs, err = readPool("zookeeper-ca-file", z.CA); err != nil {
-			return err
-		}
+	files, err := reread.TLS("certificates for ZooKeeper", func(to *tls.Config) *tls.Config {
+		return to
+	}, z.CA, z.Cert, z.Key)
+	if err != nil {
+		return fmt.Errorf("--zookeeper-ca-file, --zookeeper-cert-file, --zookeeper-key-file: %w",
+			err)
 	}
-	if z.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(z.Cert, z.Key)
-		if err != nil {
-			return fmt.Errorf("--zookeeper-cert-file, --zookeeper-key-file: %w", err)
-		}
-		cfg.TLS.Certificates = []tls.Certificate{pair}
-	}
+	cfg.TLSNow = files.Get
 	return nil
 }
 

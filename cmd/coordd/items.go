@@ -221,8 +221,8 @@ func printExplanation(w io.Writer, e operator.Explanation, now time.Time) error 
 	if e.Why != "" {
 		since += ": " + e.Why
 	}
-	if e.Token != 0 {
-		at += fmt.Sprintf(", token %d", e.Token)
+	if e.Grant != 0 {
+		at += fmt.Sprintf(", grant %d", e.Grant)
 	}
 	if e.There != "" {
 		at += ": " + e.There
@@ -254,7 +254,7 @@ func (a *app) locateCommand() *cobra.Command {
 		Use:   "locate ITEM",
 		Short: "Show which member an item is at, for scripts",
 		Long: `Prints the member that works on an item, the address that the member published, and
-the fencing token of the work, separated by tabs. It is a failure if the item is being moved, has
+the number of the grant that it works under, separated by tabs. It is a failure if the item is being moved, has
 no owner or is not in the workload. To send requests to the owners of items, use run --route.`,
 		Example: "  coordd locate device-1",
 	}, oneItem, nil, func(ctx context.Context, q query) error {
@@ -263,6 +263,6 @@ no owner or is not in the workload. To send requests to the owners of items, use
 			return err
 		}
 		return a.tell(q.asJSON, loc, fmt.Sprintf("%s\t%s\t%d", safe(loc.Member), safe(loc.Address),
-			loc.Token))
+			loc.Grant))
 	})
 }

@@ -58,6 +58,7 @@ func (a *app) logger(l *logFlags) (*slog.Logger, error) {
 		log.Warn("unknown-variable", "what", said)
 	}
 	a.unknown = nil
+	slog.SetDefault(log) // of what is said about files that are read again
 	return log, nil
 }
 

@@ -7,8 +7,8 @@
 //     standard error. Bad usage writes nothing anywhere.
 //  2. SIGINT, SIGTERM or SIGHUP stops cleanly; a second SIGINT or SIGTERM stops at once, with
 //     SIGKILL for the commands. coordd elect passes SIGHUP on to its command, and a member with a
-//     settings file reloads it at SIGHUP. A SIGHUP or SIGINT that is ignored when coordd starts, as
-//     under nohup, stays ignored.
+//     settings file, or with files of secrets, reads them again at SIGHUP. A SIGHUP or SIGINT that
+//     is ignored when coordd starts, as under nohup, stays ignored.
 //  3. A flag that is a setting can be an environment variable and a line of a settings file as
 //     well. The flag wins, and the variable wins over the file.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as package guard
@@ -36,7 +36,11 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/reread"
+	"github.com/coordd/coordd/internal/words"
 )
+
+func init() { words.ByFlags() }
 
 func main() { os.Exit(start()) }
 
@@ -95,14 +99,18 @@ type surroundings struct {
 // some service managers signal a process and then its group.
 const sameSignal = 50 * time.Millisecond
 
-// hangup tells whether a signal is a SIGHUP that onHangup takes.
+// hangup tells whether a signal is a SIGHUP that stops nothing: onHangup takes it, or a process
+// that works reads its files of secrets again.
 func hangup(s os.Signal) bool {
-	use := onHangup.Load()
-	if s != syscall.SIGHUP || use == nil {
+	if s != syscall.SIGHUP {
 		return false
 	}
-	(*use)()
-	return true
+	reread.Again()
+	if use := onHangup.Load(); use != nil {
+		(*use)()
+		return true
+	}
+	return works.Load() && reread.Some()
 }
 
 // signals returns a context that ends with the first SIGINT, SIGTERM, or SIGHUP that onHangup does

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -64,5 +65,35 @@ func TestOneNameIsOneThing(t *testing.T) {
 		} else if len(packages) < 2 && sameIn[name] != "" {
 			t.Errorf("%s is a type of one package: take it out of sameIn", name)
 		}
+	}
+}
+
+// A Go host has no flags: the texts of the packages name settings by package words.
+func TestTextsOfTheLibraryNameNoFlags(t *testing.T) {
+	library := regexp.MustCompile(
+		`^../../(actors|messages|supervisor|internal/(store|protocol))/.*\.go$`)
+	flag, texts := regexp.MustCompile(`(^|[\s("'])--[a-z]`), 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") ||
+			!library.MatchString(path) {
+			return err
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING {
+				if texts++; flag.MatchString(text.Value[1 : len(text.Value)-1]) {
+					t.Errorf("%s: %s", set.Position(text.Pos()), text.Value)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || texts < 1000 {
+		t.Errorf("%d texts were looked at (%v)", texts, err)
 	}
 }

@@ -63,16 +63,15 @@ func writePayload(file string, item actors.Item) error {
 
 // execSignalled runs a command that gets SIGHUP when its item's payload has changed, and finds the
 // payload in a file. If the file cannot be written, the command is stopped: it is started again
-// with the new payload, as after a failure. A command that does not catch the signal is to be started
-// again at once: it has not failed.
-func (c *commands) execSignalled(ctx context.Context, item *actors.Item, spec guard.Spec) (
-	again bool, err error) {
+// with the new payload, as after a failure. A command that does not catch the signal is started
+// again as well, and has not failed.
+func (c *commands) execSignalled(ctx context.Context, item actors.Item, spec guard.Spec) error {
 	// A process that stood still for its lease may find another one with its id at work: each has
 	// files of its own.
 	name := sha256.Sum256([]byte(item.ID))
 	file := fmt.Sprintf("%s%d-%x", payloadFiles(lockFile(c.o.service, c.o.id)), os.Getpid(), name[:8])
-	if err := writePayload(file, *item); err != nil {
-		return false, err
+	if err := writePayload(file, item); err != nil {
+		return err
 	}
 	defer os.Remove(file)
 	ctx, stop := context.WithCancel(ctx)
@@ -89,7 +88,7 @@ func (c *commands) execSignalled(ctx context.Context, item *actors.Item, spec gu
 			case <-ctx.Done():
 				return
 			}
-			if unwritten = writePayload(file, *item); unwritten != nil {
+			if unwritten = writePayload(file, item); unwritten != nil {
 				stop()
 				return
 			}
@@ -101,13 +100,14 @@ func (c *commands) execSignalled(ctx context.Context, item *actors.Item, spec gu
 			}
 		}
 	})
-	spec.Stdin = item.Payload
-	err = c.guard.Exec(ctx, spec)
+	err := c.guard.Exec(ctx, spec)
 	stop()
 	forwarder.Wait()
 	if unwritten != nil {
-		return false, unwritten
+		return unwritten
 	}
-	e, ok := errors.AsType[*guard.ExitError](err)
-	return ok && told && e.Signal == syscall.SIGHUP, err
+	if e, ok := errors.AsType[*guard.ExitError](err); ok && told && e.Signal == syscall.SIGHUP {
+		return actors.Interrupted(e) // by the signal that was to tell it of its payload
+	}
+	return err
 }

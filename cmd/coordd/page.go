@@ -84,7 +84,7 @@ func (s *pageServer) published() string {
 func (s *pageServer) child(handler func(web.Options) http.Handler, consul string,
 	o web.Options) supervisor.Child {
 	o.Hosts, o.HostsFlag, o.ConfigWaits = s.names, "--http-host", max(1, s.conns/2)
-	o.Followers, o.Token = max(1, s.conns/4), s.token
+	o.Followers, o.TokenNow = max(1, s.conns/4), s.token
 	o.Explain = func(err error) error { return trouble(consul, err) }
 	s.page = handler(o)
 	return supervisor.Child{Name: "http", Run: s.run}

@@ -6,21 +6,26 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/reread"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
+	"github.com/hashicorp/consul/api"
 )
 
 // pems writes an authority, and a certificate of its for both sides, into a directory of its own.
@@ -50,7 +55,7 @@ func servePage(t *testing.T, o accessFlags) string {
 	t.Helper()
 	page, err := openPage("127.0.0.1:0")
 	must(t, err)
-	if page.access, err = o.open(slog.New(slog.DiscardHandler)); err != nil {
+	if page.access, err = o.open(); err != nil {
 		t.Fatal(err)
 	}
 	consul := devconsul.New(devconsul.Config{})
@@ -60,17 +65,12 @@ func servePage(t *testing.T, o accessFlags) string {
 		web.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	var all sync.WaitGroup
-	for _, c := range page.shown.children() {
-		all.Go(func() { _ = c.Run(ctx) })
-	}
 	go func() { ended <- child.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		all.Wait()
 		consul.Close()
 	})
 	return page.address()
@@ -164,24 +164,34 @@ func TestARenewedCertificateIsShownWithoutARestart(t *testing.T) {
 	})
 }
 
-// looked is a certificate that was read, and what it says.
-func looked(t *testing.T, own *realconsul.TLSFiles) (*certificate, *testkit.Output) {
-	t.Helper()
-	var out testkit.Output
-	c := &certificate{cert: own.Cert, key: own.Key,
-		log: slog.New(slog.NewTextHandler(&out, nil))}
-	must(t, c.read())
-	return c, &out
-}
-
 func TestABadPairIsNamedOnceAndTheOneBeforeStays(t *testing.T) {
-	own, next := pems(t), pems(t)
+	own, next, theirs := pems(t), pems(t), pems(t)
+	token := filepath.Join(t.TempDir(), "token")
+	must(t, os.WriteFile(token, []byte("s3cret\n"), 0o600))
+	cut := func(path string) {
+		text, err := os.ReadFile(path)
+		must(t, err)
+		must(t, os.WriteFile(path, text[:len(text)-30], 0o600))
+	}
 	synctest.Test(t, func(t *testing.T) {
-		c, out := looked(t, own)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go func() { _ = c.children()[0].Run(ctx) }()
-		first := c.pair.Load()
+		var out testkit.Output
+		defer slog.SetDefault(slog.Default())
+		slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+		access, err := (&accessFlags{tokenFile: token, certFile: own.Cert, keyFile: own.Key,
+			clientCAFile: theirs.CA}).open()
+		must(t, err)
+		look := func() *tls.Config {
+			for range 5 {
+				time.Sleep(reread.Every)
+				access.token()
+				if _, err := access.tls.GetConfigForClient(nil); err != nil {
+					t.Error(err)
+				}
+			}
+			cfg, _ := access.tls.GetConfigForClient(nil)
+			return cfg
+		}
+		first := look()
 		for _, step := range []struct {
 			do   func()
 			says string // once; empty: nothing
@@ -190,21 +200,27 @@ func TestABadPairIsNamedOnceAndTheOneBeforeStays(t *testing.T) {
 			{func() { copyTo(t, own.Cert, next.Cert) }, "private key does not match public key"},
 			{func() { copyTo(t, own.Cert, "/dev/null") }, "failed to find any PEM data"},
 			{func() { must(t, os.Remove(own.Cert)) }, "no such file"},
+			{func() { cut(theirs.CA) }, "no such file"},
+			{func() { must(t, os.WriteFile(token, []byte("\n"), 0o600)) }, "a token is one line"},
 		} {
 			step.do()
-			time.Sleep(5 * lookEvery)
-			text := out.Take()
-			if c.pair.Load() != first || !strings.Contains(text, step.says) ||
+			cfg, text := look(), out.Take()
+			if cfg != first || access.token() != "s3cret" || !strings.Contains(text, step.says) ||
 				(step.says != "") != (strings.Count(text, "\n") == 1) {
 				t.Errorf("want %q once and the same pair: it said %s", step.says, text)
 			}
 		}
 		copyTo(t, own.Cert, next.Cert)
 		copyTo(t, own.Key, next.Key)
-		time.Sleep(2 * lookEvery)
-		if text := out.Take(); c.pair.Load() == first ||
-			!strings.Contains(text, "http-certificate-renewed") {
-			t.Errorf("the good pair is not shown: it said %s", text)
+		if cfg, text := look(), out.Take(); cfg != first ||
+			!strings.Contains(text, "failed to find any PEM data") {
+			t.Errorf("an authority that is cut off was taken: it said %s", text)
+		}
+		copyTo(t, theirs.CA, next.CA)
+		must(t, os.WriteFile(token, []byte("other\n"), 0o600))
+		if cfg, text := look(), out.Take(); cfg == first || access.token() != "other" ||
+			cfg.ClientCAs.Equal(first.ClientCAs) || strings.Count(text, "file-renewed") != 2 {
+			t.Errorf("the good files are not used: it said %s", text)
 		}
 	})
 }
@@ -212,14 +228,66 @@ func TestABadPairIsNamedOnceAndTheOneBeforeStays(t *testing.T) {
 func TestAnExpiredCertificateIsNamedAtTheStart(t *testing.T) {
 	own := pems(t)
 	synctest.Test(t, func(t *testing.T) {
-		c, out := looked(t, own)
+		var out testkit.Output
+		defer slog.SetDefault(slog.Default())
+		slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+		flags := &accessFlags{certFile: own.Cert, keyFile: own.Key}
+		access, err := flags.open()
+		must(t, err)
 		if text := out.Take(); text != "" {
 			t.Errorf("of a good one it said %s", text)
 		}
-		time.Sleep(time.Until(c.pair.Load().Leaf.NotAfter) + 1)
-		_, out = looked(t, own)
-		if text := out.Take(); !strings.Contains(text, "http-certificate-expired") {
+		cfg, _ := access.tls.GetConfigForClient(nil)
+		time.Sleep(time.Until(cfg.Certificates[0].Leaf.NotAfter) + 1)
+		_, err = flags.open()
+		must(t, err)
+		if text := out.Take(); !strings.Contains(text, "certificate-expired") {
 			t.Errorf("of an expired one it said %q", text)
 		}
 	})
+}
+
+// A client of Consul's shows the certificate, and trusts the authority, that its files hold when it
+// connects.
+func TestAClientOfConsulsConnectsWithTheCertificatesOfTheMoment(t *testing.T) {
+	servers, clients, own := pems(t), [2]*realconsul.TLSFiles{pems(t), pems(t)}, pems(t)
+	serve := func(by, clients *realconsul.TLSFiles) *httptest.Server {
+		pair, err := tls.LoadX509KeyPair(by.Cert, by.Key)
+		must(t, err)
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			_, _ = w.Write([]byte("[]"))
+		}))
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{pair},
+			ClientCAs: trusting(t, clients.CA).RootCAs, ClientAuth: tls.RequireAndVerifyClientCert}
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		return s
+	}
+	before, after := serve(servers, clients[0]), serve(own, clients[1])
+	file := pems(t)
+	copyTo(t, file.CA, servers.CA)
+	copyTo(t, file.Cert, clients[0].Cert)
+	copyTo(t, file.Key, clients[0].Key)
+	ca := t.TempDir()
+	must(t, os.Rename(file.CA, filepath.Join(ca, "ca.pem")))
+	t.Setenv("CONSUL_CAPATH", ca)
+	t.Setenv("CONSUL_CLIENT_CERT", file.Cert)
+	t.Setenv("CONSUL_CLIENT_KEY", file.Key)
+	ask := func(c *api.Client) error { _, err := c.Catalog().Datacenters(); return err }
+	clientOf := func(s *httptest.Server) *api.Client {
+		c, err := actors.NewClient(&api.Config{Address: s.URL})
+		must(t, err)
+		return c
+	}
+	first, second := clientOf(before), clientOf(after)
+	if ask(first) != nil || ask(second) == nil {
+		t.Fatalf("before: %v, %v", ask(first), ask(second))
+	}
+	copyTo(t, filepath.Join(ca, "ca.pem"), own.CA)
+	copyTo(t, file.Cert, clients[1].Cert)
+	copyTo(t, file.Key, clients[1].Key)
+	testkit.Eventually(t, "the renewed files are used", func() bool { return ask(second) == nil })
+	testkit.Eventually(t, "for the first server too", func() bool { return ask(first) != nil })
 }

@@ -162,7 +162,8 @@ from the file at SIGHUP. Some flags can be given on the command line only, such 
 They have no variable in docs/reference.md.
 
 Consul's own variables (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN, CONSUL_CACERT, CONSUL_NAMESPACE and
-so on) mean what they mean to every Consul tool. NO_COLOR switches colours off.
+so on) mean what they mean to every Consul tool. Files that they name are read again when they
+change. NO_COLOR switches colours off.
 
 Exit codes: 0 after a clean stop, 1 after a failure, 2 for a wrong command line or input file.
 coordd elect ends with the exit code of its command.`,

@@ -28,11 +28,13 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run one member of a service",
 		Long: `Runs one member of a service until SIGINT, SIGTERM or SIGHUP. It then stops its work,
 hands everything over, and exits with code 0. A second SIGINT or SIGTERM ends it at once. With
---config SIGHUP does not stop it: it reads log-level, capacity and tags anew from the file.
+--config SIGHUP does not stop it: it reads log-level, capacity and tags anew from the file. Files of
+tokens and certificates, such as that of CONSUL_HTTP_TOKEN_FILE, are read again when they change.
+With one of those SIGHUP does not stop it either.
 
 With --exec it runs a shell command for each item that it owns. The command gets the item's payload
-on standard input, and the variables COORDD_ITEM, COORDD_TOKEN, COORDD_MEMBER and COORDD_SERVICE.
-The token rises each time an item changes hands. Pass it on to what the command writes to: there a
+on standard input, and the variables COORDD_ITEM, COORDD_TOKEN, COORDD_GRANT, COORDD_MEMBER and
+COORDD_SERVICE. The token rises with each start. Pass it on to what the command writes to: there a
 late write of a former owner can be refused. When the item is to be given up, the command gets
 SIGTERM, and SIGKILL after the stop timeout. A command that ends earlier is started again, after a
 pause that grows. A guard process is the parent of the commands: while it lives, none outlives its
@@ -84,6 +86,12 @@ func (o *runFlags) check(cmd *cobra.Command) error {
 	if o.clientCAFile != "" && o.certFile == "" {
 		return usage("--http-client-ca-file is for TLS: give --http-cert-file and " +
 			"--http-key-file as well")
+	}
+	if o.beforeStart != "" && o.exec == "" {
+		return usage("--before-start is for --exec: without that nothing is started")
+	}
+	if o.beforeStartTimeout <= 0 {
+		return usage("--before-start-timeout %v: give a time above 0s", o.beforeStartTimeout)
 	}
 	if o.exec != "" {
 		if err := checkMargin(o.leaseMargin); err != nil {
@@ -200,7 +208,7 @@ func (p *process) prepare() error {
 	p.share = budgetOf(descriptors(), p.o.route != "")
 	if p.page != nil {
 		p.page.conns, p.page.log = p.share.page, p.log
-		if p.page.access, err = p.o.accessFlags.open(p.log); err != nil {
+		if p.page.access, err = p.o.accessFlags.open(); err != nil {
 			return err
 		}
 	}
@@ -262,7 +270,7 @@ func (p *process) children(ctx context.Context, reload *reloader,
 	}
 	if p.page != nil {
 		p.page.access.warn(p.log, p.page.address(), p.member.ConfigStore().Enabled())
-		all = append(append(all, p.page.shown.children()...), p.pageChild(ctx))
+		all = append(all, p.pageChild(ctx))
 	}
 	all = append(append(all, p.route.children()...), p.hist.begin(p.member, p.log)...)
 	coordinator := p.member.Child("coordinator")

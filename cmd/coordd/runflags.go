@@ -20,6 +20,8 @@ type runFlags struct {
 	outputFlags
 	checks                                    checkFlags
 	id, exec, http, address, zone, appVersion string
+	beforeStart                               string
+	beforeStartTimeout                        time.Duration
 	history, backend, configLog               string
 	httpHosts, passEnv, tags                  []string
 	holdItems, copiedHost                     bool
@@ -69,6 +71,12 @@ func (o *runFlags) register(cmd *cobra.Command) {
 func (o *runFlags) registerCommand(f *pflag.FlagSet) {
 	f.StringVar(&o.exec, "exec", "",
 		"The shell `command` to run for each item that this member owns.")
+	f.StringVar(&o.beforeStart, "before-start", "",
+		"The shell `command` to run before each start of --exec, with the same variables. It ends "+
+			"what an earlier run may have left at work, such as a container. Where it fails, the "+
+			"start has failed.")
+	f.DurationVar(&o.beforeStartTimeout, "before-start-timeout", 30*time.Second,
+		"The `time` that --before-start may take.")
 	f.BoolVar(&o.holdItems, "hold-items", false,
 		"Take items though no command runs for them: the service at --address works on what is "+
 			"routed to it.")

@@ -16,8 +16,8 @@ import (
 
 // forCommands are the variables that coordd gives to commands. A coordd that such a command runs
 // has them in its environment, so none of them stands for a flag.
-var forCommands = []string{"COORDD_ITEM", "COORDD_TOKEN", "COORDD_MEMBER", "COORDD_ELECTION",
-	"COORDD_PERIOD", "COORDD_GUARD", "COORDD_PAYLOAD_FILE"}
+var forCommands = []string{"COORDD_ITEM", "COORDD_TOKEN", "COORDD_GRANT", "COORDD_MEMBER",
+	"COORDD_ELECTION", "COORDD_PERIOD", "COORDD_GUARD", "COORDD_PAYLOAD_FILE"}
 
 // envName is the variable that stands for a flag.
 func envName(flag string) string {

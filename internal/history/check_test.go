@@ -40,11 +40,11 @@ func TestCheckJudgesAnyHistory(t *testing.T) {
 func TestManyStartsOfOneItemAreJudgedInTime(t *testing.T) {
 	var events []history.Event
 	at := time.Unix(0, 0)
-	for range 100_000 {
+	for i := range uint64(100_000) {
 		events = append(events,
-			history.Event{At: at, Verb: history.Start, Proc: "a#1", Item: "w1", Token: 5},
+			history.Event{At: at, Verb: history.Start, Proc: "a#1", Item: "w1", Token: i},
 			history.Event{At: at.Add(time.Second), Verb: history.Stop, Proc: "a#1", Item: "w1",
-				Token: 5})
+				Token: i})
 		at = at.Add(10 * time.Second)
 	}
 	begin := time.Now()

@@ -5,7 +5,7 @@
 // `coordd verify` read any of them, one file or several together, and prove of what is in them:
 //
 //	I1  no item was worked on by two processes at once
-//	I2  the tokens of an item rose with each change of hands, the epochs of
+//	I2  the tokens of an item rose with each start of its work, the epochs of
 //	    leaderships rose, no two processes led at once, no write of a deposed leader was accepted,
 //	    and an item never had two keys
 //	I3  after the faults had stopped (a line "calm"), each item had one living

@@ -29,7 +29,7 @@ func (c *checker) item(id string) *item {
 	return w
 }
 
-// start checks that the token rises with each change of hands.
+// start checks that the token rises with each start.
 func (c *checker) start(i int, e Event, p *process) {
 	c.report.Starts++
 	w := c.item(e.Item)
@@ -43,8 +43,8 @@ func (c *checker) start(i int, e Event, p *process) {
 	s := &span{proc: p, token: e.Token, at: i, from: e.At, to: e.At}
 	if e.At.After(c.amnesty) || c.amnesty.IsZero() {
 		for name, old := range w.highest {
-			if name == e.Proc && e.Token >= old.token || name != e.Proc && (e.Token > old.token ||
-				e.At.Sub(old.from) <= c.Skew && c.Skew > 0) {
+			if e.Token > old.token ||
+				name != e.Proc && e.At.Sub(old.from) <= c.Skew && c.Skew > 0 {
 				continue
 			}
 			c.breach("I2", fmt.Sprintf(

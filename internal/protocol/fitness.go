@@ -74,7 +74,7 @@ func (s *Store) Fitness(ctx context.Context, member string) error {
 func (s *Store) denied(ctx context.Context, ops []store.Op) (bool, error) {
 	_, err := s.Txn(ctx, ops...)
 	switch {
-	case errors.Is(err, store.ErrDenied):
+	case store.LacksRights(err):
 		return true, nil
 	case err == nil, errors.Is(err, store.ErrRefused):
 		return false, nil

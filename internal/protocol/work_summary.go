@@ -54,14 +54,14 @@ type WorkReport struct {
 	ID    string    `json:"id"`
 	State string    `json:"s"`
 	Since time.Time `json:"since,omitzero"` // of this state
-	Token uint64    `json:"token,omitempty"`
+	Grant uint64    `json:"grant,omitempty"`
 	// Restarts is how often the work has ended by itself since it was started here.
 	Restarts int       `json:"restarts,omitempty"`
 	Exit     string    `json:"exit,omitempty"` // what its last such end said
 	ExitAt   time.Time `json:"exit_at,omitzero"`
 	Next     time.Time `json:"next,omitzero"`   // its next start, while it pauses
 	Check    string    `json:"check,omitempty"` // why its check fails
-	// Read is the ModifyIndex of the payload that the work has, if the token is lower.
+	// Read is the ModifyIndex of the payload that the work has, if the grant is lower.
 	Read uint64 `json:"read,omitempty"`
 	// Over: it has ended by itself more often than its member lets it, and the leader is to take
 	// the item away. Again is the order to restart that it was started after: see

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/coordd/coordd/internal/words"
 )
 
 // call is one request: what it is for the message of its error, what
@@ -113,6 +115,8 @@ func (c call) status(code int, body string) error {
 		return &callError{kind: kind, op: c.String(), text: text, unknown: unknown}
 	}
 	switch {
+	case code == http.StatusForbidden && strings.Contains(body, notKnown):
+		return c.unknownToken(said)
 	case code == http.StatusForbidden, code == http.StatusUnauthorized:
 		return fail(ErrDenied, false, fmt.Sprintf("%s; the token needs %s", said, c.need))
 	case code == http.StatusRequestEntityTooLarge:
@@ -126,16 +130,18 @@ func (c call) status(code int, body string) error {
 		return fail(ErrUnreachable, false, said+"; Consul's limits.request_limits may be too low")
 	case code == http.StatusBadRequest && strings.Contains(body, "Consul Enterprise feature"):
 		return fail(ErrInvalid, false, said+"; this Consul is the Community Edition: give neither "+
-			"a namespace nor a partition (--namespace, --partition, CONSUL_NAMESPACE, "+
-			"CONSUL_PARTITION)")
+			"a namespace nor a partition ("+words.Setting("api.Config.Namespace")+", "+
+			words.Setting("api.Config.Partition")+", CONSUL_NAMESPACE, CONSUL_PARTITION)")
 	case code == http.StatusInternalServerError && strings.Contains(body, "No path to datacenter"):
-		return fail(ErrUnreachable, false, said+"; is the datacenter's name right (--datacenter)?")
+		return fail(ErrUnreachable, false, said+"; is the datacenter's name right ("+
+			words.Setting("api.Config.Datacenter")+")?")
 	case code == http.StatusBadRequest, code == http.StatusMethodNotAllowed:
 		return fail(ErrInvalid, false, said)
 	case code == http.StatusInternalServerError &&
 		strings.Contains(body, "Missing node registration"):
 		return fail(ErrInvalid, false, said+"; members need a Consul agent in their own "+
-			"datacenter (--consul, --datacenter)")
+			"datacenter ("+words.Setting("Config.Client")+", "+
+			words.Setting("api.Config.Datacenter")+")")
 	case code == http.StatusInternalServerError && strings.Contains(body, "invalid session"):
 		return fail(ErrSessionGone, false, said+"; open a new session")
 	case code == http.StatusInternalServerError && strings.Contains(body, "Invalid Session TTL"):
@@ -149,6 +155,13 @@ func (c call) status(code int, body string) error {
 		return fail(ErrInvalid, false, said)
 	}
 	return fail(ErrUnreachable, true, said)
+}
+
+// unknownToken is the error for a token that Consul does not know.
+func (c call) unknownToken(said string) error {
+	return &callError{kind: ErrDenied, cause: ErrUnknownToken, op: c.String(),
+		text: fmt.Sprintf("%s; %v: it was deleted or has expired; give a valid one (a token file "+
+			"is read again when it changes)", said, ErrUnknownToken)}
 }
 
 // tooManyConns is a part of what Consul says with 429 when it is for the number of connections.
@@ -167,7 +180,7 @@ func (c call) crowded() error {
 // does not know stays 0: unreachable, outcome unknown, which is always safe.
 func codeOfText(body string) int {
 	switch {
-	case strings.Contains(body, "Permission denied"), strings.Contains(body, "ACL not found"):
+	case strings.Contains(body, "Permission denied"), strings.Contains(body, notKnown):
 		return http.StatusForbidden
 	case strings.Contains(body, "too large"), strings.Contains(body, "too many operations"):
 		return http.StatusRequestEntityTooLarge

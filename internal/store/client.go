@@ -34,20 +34,23 @@ var ErrTooManyConns = errors.New("too many connections from this address")
 // A user:password@ in the address, see [SplitAddress], is used for HTTP's basic authentication. A
 // slash at the end of a URL is none of the paths that are asked for.
 //
+// Files that it names are read again when they change: that of the token, and those of certificates
+// for new connections. A host's own Transport with a TLSClientConfig stays as it is.
+//
 // What [CheckSwitches] refuses is an error: the library fills in from the variables what cfg leaves
 // out.
 func NewClient(cfg *api.Config) (*api.Client, error) {
 	if err := CheckSwitches(); err != nil {
 		return nil, err
 	}
+	own := *cfg
+	cfg = &own
 	address, auth := SplitAddress(cfg.Address)
 	if address = withoutSlash(address); address != cfg.Address {
-		with := *cfg
-		with.Address = address
-		if with.HttpAuth == nil {
-			with.HttpAuth = auth
+		cfg.Address = address
+		if cfg.HttpAuth == nil {
+			cfg.HttpAuth = auth
 		}
-		cfg = &with
 	}
 	if cfg.HttpClient == nil {
 		if cfg.Transport == nil {
@@ -55,6 +58,11 @@ func NewClient(cfg *api.Config) (*api.Client, error) {
 		}
 		heed(cfg.Transport)
 		oneByOne(cfg.Transport)
+		if t, err := renewedTLS(cfg); err != nil {
+			return nil, err
+		} else if t != nil {
+			cfg.HttpClient = &http.Client{Transport: t}
+		}
 	}
 	return pacedClient(cfg)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,7 @@ type consul struct {
 	client      *api.Client
 	callTimeout time.Duration
 	observer    facts.Observer
+	registered  sync.Map               // id of an instance -> token that it was registered with
 	own         atomic.Pointer[string] // the session opened or renewed last; nil: there was none
 }
 

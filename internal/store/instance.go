@@ -66,7 +66,7 @@ func (s *consul) RegisterInstance(ctx context.Context, i Instance) error {
 	c := call{op: "register instance", key: i.ID, timeout: s.callTimeout,
 		need: "service:write on " + i.Service}
 	return s.do(ctx, c, func(ctx context.Context) error {
-		return s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
+		err := s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
 			ID: i.ID, Name: i.Service, Address: i.Address, Port: i.Port, Tags: i.Tags, Meta: i.Meta,
 			Check: &api.AgentServiceCheck{
 				CheckID: i.CheckID(), Name: "the process reports", TTL: i.CheckTTL.String(),
@@ -74,12 +74,18 @@ func (s *consul) RegisterInstance(ctx context.Context, i Instance) error {
 				DeregisterCriticalServiceAfter: ReapAfter.String(),
 			},
 		}, api.ServiceRegisterOpts{}.WithContext(ctx))
+		if err == nil {
+			s.registered.Store(i.ID, tokenOf(ctx))
+		}
+		return err
 	})
 }
 
 // ReportInstance says that the process is there; output is shown beside the check, and changes to
-// it alone cost Consul no write for minutes. One that warns does. [ErrNotFound]: the agent knows no such check. It was
-// started anew without its data, or it is another one: requests go through a load balancer.
+// it alone cost Consul no write for minutes; that it warns, or not any more, costs one.
+// [ErrNotFound]: the agent knows no such check. It was started anew without its data, or it is
+// another one: requests go through a load balancer. Or it has the check with a token that was
+// replaced since, with which it could write no change of it.
 func (s *consul) ReportInstance(ctx context.Context, i Instance, output string,
 	warns bool) error {
 	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx),
@@ -91,6 +97,10 @@ func (s *consul) ReportInstance(ctx context.Context, i Instance, output string,
 	return s.do(ctx, c, func(ctx context.Context) error {
 		err := s.client.Agent().UpdateTTLOpts(i.CheckID(), output, status,
 			(&api.QueryOptions{}).WithContext(ctx))
+		if by, ok := s.registered.Load(i.ID); err == nil && ok && by != tokenOf(ctx) {
+			return &callError{kind: ErrNotFound, op: c.String(), text: "the agent writes it into " +
+				"the catalog with an earlier token"}
+		}
 		return unknownHere(c, err)
 	})
 }

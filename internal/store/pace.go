@@ -1,14 +1,17 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/coordd/coordd/internal/reread"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -29,6 +32,7 @@ type pace struct {
 	timeout time.Duration
 	begin   time.Time
 	moves   func() // see WithReturns; nil: nobody asked
+	token   string // see tokenOf
 
 	mu    sync.Mutex
 	timer *time.Timer
@@ -125,14 +129,25 @@ func pacedClient(cfg *api.Config) (*api.Client, error) {
 		own := *given
 		cfg.HttpClient = &own
 	}
+	var token *tokenTransport
+	if path := tokenFile(cfg); path != "" {
+		file, err := reread.Token("token for Consul", path)
+		if err != nil {
+			return nil, fmt.Errorf("CONSUL_HTTP_TOKEN_FILE: %s: %w", path, err)
+		}
+		token = &tokenTransport{file: file, first: file.Get()}
+		token.known.Store(&token.first)
+		cfg.Token, cfg.TokenFile = token.first, ""
+	}
 	// which makes the HTTP client where none was given, and keeps a pointer to it
 	client, err := api.NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.HttpClient.Transport == nil {
-		cfg.HttpClient.Transport = http.DefaultTransport
+	to := cmp.Or(cfg.HttpClient.Transport, http.DefaultTransport)
+	if token != nil {
+		token.pacedTransport, to = pacedTransport{to}, token
 	}
-	cfg.HttpClient.Transport = pacedTransport{cfg.HttpClient.Transport}
+	cfg.HttpClient.Transport = pacedTransport{to}
 	return client, nil
 }

@@ -391,8 +391,9 @@ func (r txnReply) refusal(c call, ops []Op) error {
 	slices.SortStableFunc(all, func(a, b *RefusedError) int { return a.Op - b.Op })
 	first := all[0]
 	switch {
-	case strings.HasPrefix(first.What, "Permission denied"), strings.HasPrefix(first.What,
-		"ACL not found"):
+	case strings.HasPrefix(first.What, notKnown):
+		return c.unknownToken(first.What)
+	case strings.HasPrefix(first.What, "Permission denied"):
 		need := c.need
 		if first.Op >= 0 {
 			need = needOf(ops[first.Op : first.Op+1])

@@ -387,7 +387,7 @@ func ofOne(err error) bool {
 	if r, ok := errors.AsType[*RefusedError](err); ok {
 		return !r.ofWriter()
 	}
-	return kindOf(err) == ErrInvalid || kindOf(err) == ErrDenied
+	return kindOf(err) == ErrInvalid || LacksRights(err)
 }
 
 // stops reports whether nothing more of a batch may be sent after err.

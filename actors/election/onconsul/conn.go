@@ -222,6 +222,8 @@ func (c *Conn) refusal() error {
 	switch err := c.trouble; {
 	case errors.Is(err, store.ErrInvalid):
 		return fmt.Errorf("%w: %w", election.ErrInvalid, err)
+	case errors.Is(err, store.ErrUnknownToken):
+		return fmt.Errorf("%w: no session: %w", election.ErrDenied, err)
 	case errors.Is(err, store.ErrDenied):
 		return fmt.Errorf("%w: no session: %w; give the token write on its node (session_prefix)",
 			election.ErrDenied, err)

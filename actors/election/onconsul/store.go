@@ -49,6 +49,8 @@ func (s *keyStore) Passing(err error) bool { return errors.Is(err, store.ErrUnre
 // renewal says so, which is asked for at once: it knows how the session has ended.
 func (s *keyStore) failed(err error) error {
 	switch {
+	case errors.Is(err, store.ErrUnknownToken):
+		return fmt.Errorf("%w: %w", election.ErrDenied, err)
 	case errors.Is(err, store.ErrDenied):
 		return fmt.Errorf("%w: %w; give the token write below %s (key_prefix), and on the session's "+
 			"node (session_prefix)", election.ErrDenied, err, s.keys.root)

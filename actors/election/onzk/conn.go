@@ -2,6 +2,7 @@ package onzk
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,11 +63,14 @@ func Connect(cfg Config) (*Conn, error) {
 			election.ErrInvalid)
 	}
 	d := &Dialer{Base: cfg.Dial}
-	if cfg.TLS != nil {
+	if cfg.TLS != nil && cfg.TLSNow == nil {
+		cfg.TLSNow = func() *tls.Config { return cfg.TLS }
+	}
+	if cfg.TLSNow != nil {
 		if d.Base == nil {
 			d.Base = net.DialTimeout
 		}
-		d.Base = tlsDialer(d.Base, cfg.TLS)
+		d.Base = tlsDialer(d.Base, cfg.TLSNow)
 	}
 	zc, events, err := zk.Connect(cfg.Servers, cfg.SessionTimeout, zk.WithDialer(d.Dial),
 		zk.WithHostProvider(&namedServers{}), zk.WithLogger(logger{cfg.Logger}))

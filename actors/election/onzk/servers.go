@@ -55,7 +55,7 @@ func (n *namedServers) Connected() {
 }
 
 // tlsDialer returns a dialer that speaks TLS over connections of base.
-func tlsDialer(base zk.Dialer, cfg *tls.Config) zk.Dialer {
+func tlsDialer(base zk.Dialer, now func() *tls.Config) zk.Dialer {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		raw, err := base(network, address, timeout)
 		if err != nil {
@@ -63,7 +63,7 @@ func tlsDialer(base zk.Dialer, cfg *tls.Config) zk.Dialer {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
-		cfg := cfg.Clone()
+		cfg := now().Clone()
 		if host, _, err := net.SplitHostPort(address); cfg.ServerName == "" && err == nil {
 			cfg.ServerName = host
 		}

@@ -245,7 +245,7 @@ func (a *Assigner) begin(ctx context.Context) (err error) {
 // tracker resigns: another member may have the rights.
 func (a *Assigner) checkFitness(ctx context.Context) error {
 	err := a.Store.Fitness(ctx, a.ID)
-	if a.unsure = err != nil; errors.Is(err, store.ErrDenied) {
+	if a.unsure = err != nil; store.LacksRights(err) {
 		a.unfit.Set(facts.Unfit{Term: a.term, Missing: err.Error()})
 	}
 	return err

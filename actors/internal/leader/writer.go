@@ -211,7 +211,7 @@ func (a *Assigner) send(ctx context.Context, orders []*order, news store.Unit, t
 // refusedForGood tells of an error whether it is the word about an order, and not about Consul or
 // the leader. It changed nothing, and will not.
 func refusedForGood(err error) bool {
-	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrInvalid)
+	return store.LacksRights(err) || errors.Is(err, store.ErrInvalid)
 }
 
 // ofUnit tells whether the condition that refused is one of the unit's.

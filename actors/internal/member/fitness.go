@@ -53,5 +53,5 @@ func (f *fitness) lacks(err error) error {
 	return err
 }
 
-// ErrUnfit ends a member whose token lacks rights that a member needs.
-var ErrUnfit = errors.New("the token lacks rights that a member needs (docs/acl.md)")
+// ErrUnfit ends a member whose token is not known to Consul, or lacks rights that a member needs.
+var ErrUnfit = errors.New("no member can be run with this token (docs/acl.md)")

@@ -90,7 +90,7 @@ func (c *itemChanges) take(e store.Entry, told uint64) bool {
 }
 
 // changes reads the payloads of running items whose leader has told that they have changed, and
-// sends them to the work, or stops it, to be started anew under the same token. An item that is no
+// sends them to the work, or stops it, to be started anew under the same grant. An item that is no
 // more in the workload is left to the leader.
 func (a *WorkerManager) changes(ctx context.Context, s snapshot, ids []string) error {
 	ops := make([]store.Op, len(ids))

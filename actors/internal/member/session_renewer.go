@@ -96,9 +96,11 @@ func (a *SessionRenewer) Run(ctx context.Context) error {
 			// later it is no setting that was refused
 			return supervisor.Escalate(err)
 		case errors.Is(err, store.ErrDenied) && s.Count == 0:
-			if err := a.fit.lacks(fmt.Errorf(
-				"%w; the rule is session_prefix \"\" { policy = \"write\" } (docs/acl.md)",
-				err)); errors.Is(err, ErrUnfit) {
+			if store.LacksRights(err) {
+				err = fmt.Errorf("%w; the rule is session_prefix \"\" { policy = \"write\" } "+
+					"(docs/acl.md)", err)
+			}
+			if err := a.fit.lacks(err); errors.Is(err, ErrUnfit) {
 				return err
 			}
 		case errors.Is(err, store.ErrSessionGone):

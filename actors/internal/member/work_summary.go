@@ -42,7 +42,7 @@ func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 			at := in.describe(&r, h, key.Restart)
 			next = actor.Earliest(next, at)
 		case held || key.Releasing:
-			r.State, r.Since, r.Token = protocol.WorkStopping, h.Since.UTC(), h.Token
+			r.State, r.Since, r.Grant = protocol.WorkStopping, h.Since.UTC(), h.Grant
 			if over := h.Since.Add(in.stop + stopSlack); held && h.Phase == facts.Stopping {
 				if r.State = protocol.WorkStuck; in.now.Before(over) {
 					r.State, next = protocol.WorkStopping, actor.Earliest(next, over)
@@ -87,10 +87,10 @@ func (w *WorkRecords) Summary(now time.Time, m facts.Membership, view facts.Assi
 func (in summaryInput) describe(r *protocol.WorkReport, h facts.Holding,
 	restart uint64) (next time.Time) {
 	record := in.record(r.ID)
-	r.Since, r.Token = h.Since.UTC(), h.Token
+	r.Since, r.Grant = h.Since.UTC(), h.Grant
 	if record.payload != nil {
-		if r.Read = record.payload.read(); r.Read <= max(h.Token, restart) {
-			r.Read = 0 // the token and the key say as much
+		if r.Read = record.payload.read(); r.Read <= max(h.Grant, restart) {
+			r.Read = 0 // the grant and the key say as much
 		}
 	}
 	if record.restarts > 0 {
@@ -139,7 +139,7 @@ func rankOf(r protocol.WorkReport) int {
 func over(s protocol.WorkSummary) (ids []overItem) {
 	for _, r := range s.Items {
 		if r.Over {
-			ids = append(ids, overItem{r.ID, r.Token, r.Again})
+			ids = append(ids, overItem{r.ID, r.Grant, r.Again})
 		}
 	}
 	return ids
@@ -148,7 +148,7 @@ func over(s protocol.WorkSummary) (ids []overItem) {
 // overItem is one start of the work of an item that has failed too often.
 type overItem struct {
 	id           string
-	token, again uint64
+	grant, again uint64
 }
 
 // worst returns the items that a summary names.

@@ -31,12 +31,12 @@ func one(created uint64, releasing bool, held *facts.Holding, record workRecord)
 
 func TestASummarySaysWhatTheWorkDoes(t *testing.T) {
 	held := func(phase facts.WorkPhase) *facts.Holding {
-		return &facts.Holding{Phase: phase, Token: 150, Since: noon.Add(-time.Hour)}
+		return &facts.Holding{Phase: phase, Grant: 150, Since: noon.Add(-time.Hour)}
 	}
 	busy, over := held(facts.Running), held(facts.Stopped)
 	begun := workRecord{begun: noon.Add(-time.Hour)}
 	told := func(ago time.Duration) *facts.Holding { // to stop
-		return &facts.Holding{Phase: facts.Stopping, Token: 150, Since: noon.Add(-ago)}
+		return &facts.Holding{Phase: facts.Stopping, Grant: 150, Since: noon.Add(-ago)}
 	}
 	reads := func(r workRecord, index uint64) workRecord {
 		r.payload = &itemChanges{index: index}
@@ -110,7 +110,7 @@ func TestASummaryIsBounded(t *testing.T) {
 		id := fmt.Sprintf("%0200d", i)
 		keys[id] = facts.Assignment{CreateIndex: 150}
 		if i%2 == 0 {
-			holdings[id] = facts.Holding{Phase: facts.Running, Token: 150}
+			holdings[id] = facts.Holding{Phase: facts.Running, Grant: 150}
 		}
 	}
 	loops := workRecord{restarts: 9, inRow: 9, exit: strings.Repeat("x", protocol.MaxExitBytes)}

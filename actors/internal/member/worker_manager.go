@@ -233,7 +233,7 @@ func (a *WorkerManager) stop(s snapshot, ids []string) {
 		key, assigned := s.view.Items.Get(id)
 		cause := s.stopCause(j, key, assigned)
 		j.handle.StopFor(cause)
-		a.Log.Debug("work-stopping", "item", id, "token", j.token, "cause", string(cause))
+		a.Log.Debug("work-stopping", "item", id, "grant", j.grant, "cause", string(cause))
 	}
 	a.changed = a.changed || len(ids) > 0
 }
@@ -279,7 +279,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 		}
 		key, _ := s.view.Items.Get(id)
 		item := actor.Item{ID: id, Payload: e.Value, Weight: max(1, e.Flags),
-			Token: s.token(key)}
+			Grant: s.grant(key)}
 		changes := newItemChanges(a.OnChange)
 		changes.begins(e)
 		item.Changes = changes.sent
@@ -290,7 +290,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 		record := a.records.open(id, key.Restart, payload)
 		item.Runs, item.CheckFails = record.runs, record.checkFails
 		h, err := group.Start(supervisor.Child{Name: childName(id),
-			Run:     a.keep(item, s.session.ID, record, changes),
+			Run:     a.keep(item, s.session.ID, a.table.runsUnder(id, item.Grant), record, changes),
 			Restart: supervisor.Transient, StopTimeout: a.StopTimeout, Backoff: record.backoff})
 		if err != nil {
 			if errors.Is(err, supervisor.ErrStopped) {
@@ -299,10 +299,10 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 			return fmt.Errorf("starting the work on %s: %w", id, err)
 		}
 		delete(a.table.seen, id)
-		a.table.items[id] = &job{phase: facts.Running, token: item.Token, session: s.session.ID,
+		a.table.items[id] = &job{phase: facts.Running, grant: item.Grant, session: s.session.ID,
 			restart: key.Restart, since: time.Now(), handle: h, changes: changes}
 		a.changed = true
-		a.Log.Debug("work-started", "item", id, "token", item.Token)
+		a.Log.Debug("work-started", "item", id, "grant", item.Grant)
 	}
 	return nil
 }
@@ -322,9 +322,10 @@ func childName(id string) string {
 // errEnded makes the supervisor's log say why work is started again.
 var errEnded = errors.New("the work returned although the item is still owned")
 
-// keep runs the work, with the lease at the most. It returns nil when the lease has ended the work:
-// then it is not started again, unless this actor finds that it may be.
-func (a *WorkerManager) keep(item actor.Item, session string,
+// keep runs the work, with the lease at the most. It returns nil when the lease has ended the work,
+// or its grant has no more tokens: then it is not started again, unless this actor finds that it may
+// be.
+func (a *WorkerManager) keep(item actor.Item, session string, runs *runs,
 	record *workRecord, changes *itemChanges) func(context.Context) error {
 	begun := false
 	return func(ctx context.Context) error {
@@ -335,6 +336,10 @@ func (a *WorkerManager) keep(item actor.Item, session string,
 		}
 		begun = true
 		if bound.Err() != nil {
+			return nil
+		}
+		var ok bool
+		if item.Token, ok = runs.next(); !ok {
 			return nil
 		}
 		err := a.recorded(bound, item, record)
@@ -473,9 +478,9 @@ func (a *WorkerManager) release(ctx context.Context, s snapshot, ids []string) e
 	for _, id := range ids {
 		key, _ := s.view.Items.Get(id)
 		r := a.table.released[id]
-		r.token = max(r.token, s.token(key))
+		r.grant = max(r.grant, s.grant(key))
 		if j := a.table.items[id]; j != nil {
-			r.token = max(r.token, j.token)
+			r.grant = max(r.grant, j.grant)
 		}
 		a.table.released[id] = r
 		ops = append(ops, store.DeleteCAS(a.Keys.Assignment(a.ID, id), key.ModifyIndex))
@@ -495,7 +500,7 @@ func (a *WorkerManager) release(ctx context.Context, s snapshot, ids []string) e
 	}
 	for _, id := range ids {
 		key, _ := s.view.Items.Get(id)
-		a.table.released[id] = release{token: a.table.released[id].token, index: key.ModifyIndex,
+		a.table.released[id] = release{grant: a.table.released[id].grant, index: key.ModifyIndex,
 			at: time.Now()}
 		delete(a.table.items, id)
 	}

@@ -18,6 +18,7 @@ const STATES = {
 };
 const ORDER = ["running", "unknown", "starting", "crash-looping", "failing-check", "stuck",
   "quarantined", "stopping", "waiting", "free"];
+const UNSURE = Object.keys(STATES).find(s => STATES[s][0] === "own");
 const stateOf = s => STATES[s] || ["own", s, s];
 // parts are the states with their numbers, those that this page does not know at the end.
 const parts = counts => [...ORDER, ...Object.keys(counts).filter(s => !STATES[s])]
@@ -67,7 +68,11 @@ function span(ms) {
   if (s < 172800) return Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " min";
   return Math.floor(s / 86400) + " days";
 }
-const capital = text => text ? text[0].toUpperCase() + text.slice(1) : text;
+// capital is for a sentence that does not begin with an id.
+const capital = text => {
+  const first = text.split(/[ ,:]/, 1)[0], id = rows.has(first) || where?.has(first);
+  return /^[a-z]+$/.test(first) && !id ? text[0].toUpperCase() + text.slice(1) : text;
+};
 const sentence = text => capital(text) + (/[….!?]$/.test(text) ? "" : ".");
 
 // command is one to type in a shell, for the service that is shown.

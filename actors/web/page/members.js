@@ -38,7 +38,7 @@ function doubted(status) {
     const n = doneTo(m.id) && (m.states || {}).running || 0, own = {...m.states};
     for (const s of [own, states]) {
       s.running -= n;
-      s.owned = (s.owned || 0) + n;
+      s[UNSURE] = (s[UNSURE] || 0) + n;
     }
     return n ? {...m, states: own} : m;
   });
@@ -210,7 +210,7 @@ function fillRow(row, m, leader, most, weighed) {
 // heldBy is what a member has: items and their states, by name.
 function heldBy(h) {
   const state = new Map();
-  for (const i of h.own) state.set(i, doneTo(h.id) ? "owned" : "running");
+  for (const i of h.own) state.set(i, doneTo(h.id) ? UNSURE : "running");
   for (const i of h.releasing) state.set(i, "stopping");
   for (const [s, items] of Object.entries(h.states || {})) for (const i of items) state.set(i, s);
   return inOrder([...state]);
