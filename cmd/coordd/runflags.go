@@ -190,16 +190,17 @@ func (b *moveBudget) String() string {
 func (b *moveBudget) Type() string { return "items" }
 
 func (b *moveBudget) Set(text string) error {
+	text = strings.TrimSpace(text)
 	if percent, ok := strings.CutSuffix(text, "%"); ok {
 		share, err := strconv.ParseFloat(percent, 64)
-		if err != nil || !(share > 0 && share <= 100) {
+		if err != nil || !aShare.MatchString(percent) || !(share > 0 && share <= 100) {
 			return errors.New("give a share above 0% and up to 100%")
 		}
 		*b = moveBudget{share: share / 100}
 		return nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
+	if err != nil || n < 1 || !aNumber.MatchString(text) {
 		return errors.New("give 1 item or more, or a share such as 5%")
 	}
 	*b = moveBudget{items: n}

@@ -61,7 +61,7 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) (err error) {
 		if !ok || value == "" && f.Name != "http" {
 			return
 		}
-		if err = set(f, flags, strings.TrimSpace(value)); err != nil {
+		if err = set(f, flags, trimmed(value)); err != nil {
 			err = usage("the environment variable %s is %q: %v", name, value, err)
 		}
 		a.sources = append(a.sources, name)
@@ -129,7 +129,7 @@ func (s fileSettings) set(flags *pflag.FlagSet) (names []string, err error) {
 			}
 			f.Changed = true
 		case line.Kind == yaml.ScalarNode:
-			err = set(f, flags, line.Value)
+			err = set(f, flags, trimmed(line.Value))
 		default:
 			err = fmt.Errorf("give one value, such as text, a number or a time")
 		}
