@@ -25,9 +25,9 @@ import (
 
 // checkFlags say how the work of items is looked at while it runs.
 type checkFlags struct {
-	service, item     string
-	interval, timeout time.Duration
-	restart           bool
+	service, item string
+	interval      time.Duration
+	restart       bool
 }
 
 func (o *checkFlags) register(f *pflag.FlagSet) {
@@ -39,9 +39,8 @@ func (o *checkFlags) register(f *pflag.FlagSet) {
 		"The same for each item: {item} in an address stands for its id; a command gets "+
 			"COORDD_ITEM and COORDD_TOKEN.")
 	f.DurationVar(&o.interval, "check-interval", 10*time.Second,
-		"The `time` between two checks, 1s at least. Three failures in a row count.")
-	f.DurationVar(&o.timeout, "check-timeout", 5*time.Second,
-		"The `time` after which a check is ended and has failed.")
+		"The `time` between two checks, 1s at least. One that takes longer is ended, and has "+
+			"failed. Three failures in a row count.")
 	f.BoolVar(&o.restart, "check-restart", false,
 		"Stop the work of an item whose check fails. It is started again, and counts as failed "+
 			"for --max-restarts and quarantine.")
@@ -54,16 +53,8 @@ func (o *checkFlags) check(takesItems bool) error {
 		return usage("--check and --item-check go with --exec or --hold-items")
 	case o.restart && !given:
 		return usage("--check-restart goes with --check or --item-check")
-	case o.interval < time.Second || o.timeout <= 0:
-		return usage("--check-interval %v, --check-timeout %v: give 1s at least, and more than 0s",
-			o.interval, o.timeout)
-	}
-	for _, target := range []string{o.service, o.item} {
-		u, err := url.Parse(strings.ReplaceAll(target, "{item}", "item"))
-		if address(target) && (err != nil || u.Host == "" || u.Scheme == "tcp" && u.Port() == "") {
-			return usage("the check %s is no address: give http://host:port/path or "+
-				"tcp://host:port", target)
-		}
+	case o.interval < time.Second:
+		return usage("--check-interval %v: give 1s at least", o.interval)
 	}
 	return nil
 }
@@ -212,7 +203,7 @@ func (c *checks) lookAtService() error {
 
 // probe makes one check. What hangs is ended.
 func (c *checks) probe(ctx context.Context, check string, item actors.Item) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.interval)
 	defer cancel()
 	if !address(check) {
 		return c.command(ctx, check, item)
@@ -252,7 +243,7 @@ func (c *checks) command(ctx context.Context, command string, item actors.Item) 
 	cmd.Cancel, cmd.WaitDelay = end, time.Second
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		err = fmt.Errorf("it has not ended within %v", c.timeout)
+		err = fmt.Errorf("it has not ended within %v", c.interval)
 	}
 	if cmd.Process != nil && end() == nil {
 		// With --exec what it has left becomes a child of this process, and is reaped here.
