@@ -341,7 +341,7 @@ func withoutCommands(p Process) Liveness {
 func (c Config) Validate() error {
 	var f faults
 	_, err := protocol.KeysOf(c.Service)
-	f.add(err != nil, "service: %v", err)
+	f.add(err != nil, "%v", err)
 	err = protocol.CheckMemberID(c.ID)
 	f.add(err != nil, "%v", err)
 	err = CheckTags(c.Tags)

@@ -76,7 +76,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	session, membership := c.session.Reader(), c.membership.Reader()
 	record, leadership := c.record.Reader(), c.leadership.Reader()
 	holdings := c.holdings.Reader()
-	lease := member.NewLeaseEnforcer(session, b.LeaseMargin)
+	lease := member.NewLeaseEnforcer(b, session)
 	renewer := member.NewSessionRenewer(b, c.session, c.check.Reader(), record, holdings)
 	keeper := member.NewMembershipKeeper(b, c.membership, session, record, holdings,
 		c.capacity.Reader(), c.leave, c.acksOut)

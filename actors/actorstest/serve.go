@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Serve serves HTTP at an address, for [Cluster.Dial] alone, until the end of the test: no socket is
-// opened, so it works in a bubble. It is for the service of a member that publishes the address.
+// Serve serves HTTP at an address, for [Cluster.Dial] alone, until the end of the test. It opens no
+// socket, so it works in a bubble. It is for the service of a member that publishes the address.
 func (c *Cluster) Serve(address string, h http.Handler) {
 	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	c.mu.Lock()

@@ -153,7 +153,7 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 		Session: s.Session,         // there may be another one since
 		NoWait:  s.Period.IsZero(), // others may be able to run it, but not again
 		Name:    r.name, Command: r.command, Signals: r.signals,
-		Ended: func(_ time.Time, why guard.Reason) { byItself = why == guard.Ended },
+		Ended: func(_, _ time.Time, why guard.Reason) { byItself = why == guard.Ended },
 		Env:   env,
 	})
 	if !s.Period.IsZero() {

@@ -128,7 +128,7 @@ func (c *commands) run(ctx context.Context, item actors.Item) error {
 			"COORDD_MEMBER=" + c.o.id,
 			"COORDD_SERVICE=" + c.o.service,
 		},
-		Ended: func(at time.Time, _ guard.Reason) { ended(ctx, at) },
+		Ended: func(ran, at time.Time, _ guard.Reason) { ended(ctx, ran, at) },
 		Stood: func(from, to time.Time) { stood(ctx, from, to) },
 	}
 	if err := c.before(ctx, spec); err != nil {

@@ -15,14 +15,15 @@ import (
 // sameIn are the names of types that several packages of the module have: each is the same idea
 // everywhere, and the package says of what.
 var sameIn = map[string]string{
-	"Config":  "the settings of what the package makes",
-	"Options": "the settings of a handler",
-	"Conn":    "a connection to a store of elections",
-	"Lead":    "what runs while its caller leads",
-	"Item":    "an item of the workload",
-	"Member":  "a member",
-	"Status":  "all that there is to say of a service, or of an election",
-	"Store":   "where something is stored",
+	"Config":    "the settings of what the package makes",
+	"Options":   "the settings of a handler",
+	"Conn":      "a connection to a store of elections",
+	"Lead":      "what runs while its caller leads",
+	"Item":      "an item of the workload",
+	"Member":    "a member",
+	"Candidate": "who would lead",
+	"Status":    "all that there is to say of a service, or of an election",
+	"Store":     "where something is stored",
 }
 
 // A host that imports several packages meets each name once, or the same idea under it.

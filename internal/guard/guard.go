@@ -71,10 +71,11 @@ type Spec struct {
 	// Runs is called by Exec when the command has begun, and with false when the guard process has
 	// died under it: it does not run from there on, or ends. May be nil.
 	Runs func(bool)
-	// Ended is called by Exec before it returns, when the command was started, with the time by the
-	// wall clock of this host at which nothing of it was left any more, and why it ended. That is
-	// earlier than the call if this process was frozen meanwhile. May be nil.
-	Ended func(at time.Time, why Reason)
+	// Ended is called by Exec before it returns, when the command was started, with two times by the
+	// wall clock of this host, and why it ended. At is when nothing of it was found any more, which
+	// is earlier than the call if this process was frozen meanwhile. Ran is when it was killed, or
+	// last seen to run: it ended between the two. May be nil.
+	Ended func(ran, at time.Time, why Reason)
 	// Stood is called by Exec before Ended, if the guard process stood still while the command ran,
 	// with the last such time by the wall clock of this host. May be nil.
 	Stood func(from, to time.Time)
@@ -317,7 +318,7 @@ func (j *job) over(s Spec) error {
 		s.Stood(time.Unix(0, j.exit.StoodFrom), time.Unix(0, j.exit.StoodTo))
 	}
 	if s.Ended != nil && j.exit.Reason != NotStarted {
-		at, why := time.Now(), j.exit.Reason
+		ran, at, why := time.Unix(0, j.exit.Ran), time.Now(), j.exit.Reason
 		// else the guard process died, and its commands have just been seen to be gone
 		if j.exit.Ended != 0 {
 			at = time.Unix(0, j.exit.Ended)
@@ -325,7 +326,7 @@ func (j *job) over(s Spec) error {
 		if j.lost != nil {
 			why = Lost
 		}
-		s.Ended(at, why)
+		s.Ended(ran, at, why)
 	}
 	e := j.exit
 	switch {

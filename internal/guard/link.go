@@ -172,14 +172,14 @@ func (l *link) silent() bool {
 
 // fail ends every job: call it when nothing of them is left. No cause means that the guard process
 // ended as it was told to; then a job that has not started never will. Stood is when this process
-// stood still, if the guard process did so as well and cannot say it.
-func (l *link) fail(cause error, stood stand) {
+// stood still, if the guard process did so as well and cannot say it. Killed is when they were.
+func (l *link) fail(cause error, stood stand, killed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, j := range l.jobs {
 		exit := event{Code: -1, Reason: NotStarted, Err: "the guard process was told to end"}
 		if cause != nil || j.pid != 0 {
-			exit = event{}
+			exit = event{Ran: killed.UnixNano()}
 			exit.tellStand(stood, j.began)
 			j.lost = ErrLost
 			if cause != nil {

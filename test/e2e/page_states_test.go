@@ -147,7 +147,7 @@ func TestThePageOfManyItemsIsAccessible(t *testing.T) {
 	b.waits("they are on canvases", `document.querySelectorAll("canvas.grid").length === 2`)
 	b.obeys("many items")
 	b.slash()
-	b.types("group_1499")
-	b.opens("member", "n2", "Its items with “group_1499”", "device_group_1499")
+	b.types("group_14")
+	b.opens("member", "n2", "Its items with “group_14”", "device_group_14")
 	b.obeys("the list of a member's items")
 }

@@ -33,7 +33,8 @@ type WorkerManager struct {
 	changed bool      // since the holdings were published
 	more    bool      // items are still to be started or released
 	batch   batch
-	said    int // items running, by the log
+	said    int    // items running, by the log
+	under   string // the session under which they ran
 }
 
 // NewWorkerManager wires the actor.
@@ -406,11 +407,30 @@ func (a *WorkerManager) tell() {
 	now := a.table.holdings(a.session.Get().ID)
 	// Many items start in batches: said once, when the last of them has.
 	if running := now.Running(); running != a.said && !a.more {
-		a.Log.Info("my-assignments-changed", "running", running, "were", a.said, "stopping",
-			now.Items.Len()-running)
-		a.said = running
+		a.say(running, now.Items.Len()-running)
 	}
 	a.out.Set(now)
+}
+
+// say logs how many items run. The most important line there is says that none does because the
+// lease is over.
+func (a *WorkerManager) say(running, stopping int) {
+	s := a.session.Get()
+	reason, waits := "", ""
+	switch {
+	case running > 0:
+	case s.ID != a.under:
+		reason, waits = "session-lost", "a new session and its registration"
+	case !a.Holds(s):
+		reason, waits = "lease-over", "a renewal of the session that Consul confirms"
+	}
+	if reason == "" {
+		a.Log.Info("work-changed", "running", running, "were", a.said, "stopping", stopping)
+	} else {
+		a.Log.Warn("work-stopped", "reason", reason, "items", a.said, "stopping", stopping,
+			"waits_for", waits)
+	}
+	a.said, a.under = running, s.ID
 }
 
 // close is the member's hand-over: the supervisor has told every child to stop; the record is

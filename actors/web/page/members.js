@@ -169,6 +169,7 @@ function tagsOf(m, leader) {
     all.push(["silent since " + clock(Date.parse(m.silent_since)),
       m.status === "gone" ? "wait" : "loop"]);
   }
+  if (m.warns) all.push(["cannot say what its work does", "loop"]);
   if (m.drained) all.push(["drained", "stop"]);
   if (m.idle) all.push(["runs nothing", ""]);
   if (n["crash-looping"]) all.push([verb(n["crash-looping"], "loops", "loop"), "loop"]);
