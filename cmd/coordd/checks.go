@@ -233,7 +233,7 @@ func (c *checks) probe(ctx context.Context, check string, item actors.Item) erro
 
 // command runs a shell command as a check, in a process group of its own, of which nothing is left.
 func (c *checks) command(ctx context.Context, command string, item actors.Item) error {
-	var said head
+	var said beginning
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = append(slices.Clone(c.env), "COORDD_ITEM="+item.ID,
 		"COORDD_TOKEN="+strconv.FormatUint(item.Token, 10))
@@ -258,10 +258,10 @@ func (c *checks) command(ctx context.Context, command string, item actors.Item) 
 	return nil
 }
 
-// head keeps the beginning of what is written.
-type head []byte
+// beginning keeps the beginning of what is written.
+type beginning []byte
 
-func (h *head) Write(p []byte) (int, error) {
+func (h *beginning) Write(p []byte) (int, error) {
 	*h = append(*h, p[:min(len(p), 200-len(*h))]...)
 	return len(p), nil
 }
