@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -192,14 +193,51 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 				"member with %s host:port of the service beside it",
 			t.loc.Address, t.loc.Member, words.Setting("Config.Address"))
 	}
-	for name := range resp.Header {
-		if isOurs(name) {
-			delete(resp.Header, name)
-		}
+	endToEnd(resp.Header)
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Header.Set("Connection", "Upgrade")
+		resp.Header.Set("Upgrade", got)
+	} else {
+		endToEnd(resp.Trailer)
+		resp.Body = &trailed{resp.Body, resp}
 	}
 	resp.Header.Set(HeaderMember, url.PathEscape(t.loc.Member))
 	resp.Header.Set(HeaderGrant, strconv.FormatUint(t.loc.Grant, 10))
 	return nil
+}
+
+// hopByHop are the headers that are for one connection, beside those that Connection names.
+var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate",
+	"Proxy-Authentication-Info", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding",
+	"Upgrade"}
+
+// endToEnd removes from the headers or trailers of an answer what is for one connection, and what
+// is the dispatcher's own to say.
+func endToEnd(h http.Header) {
+	for _, names := range h["Connection"] {
+		for name := range strings.SplitSeq(names, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for name := range h {
+		if isOurs(name) || slices.Contains(hopByHop, http.CanonicalHeaderKey(name)) {
+			delete(h, name)
+		}
+	}
+}
+
+// trailed is the body of an answer, whose trailers are known when it has been read.
+type trailed struct {
+	io.ReadCloser
+	of *http.Response
+}
+
+func (t *trailed) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if err == io.EOF {
+		endToEnd(t.of.Trailer)
+	}
+	return n, err
 }
 
 // failed answers for what did not come to an answer.

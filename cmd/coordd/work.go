@@ -133,8 +133,9 @@ const fileHelp = `Each line of the file is an id, or an id, a tab and a payload,
   {"id": "device-1", "weight": 2, "payload": "text"}
 with "payload_base64" in place of "payload" for bytes that are not text. Blank lines and lines
 that begin with # are skipped; - means standard input. A line that names columns, such as id, tab,
-weight, is refused. The whole file is checked before anything is written. A payload or a weight that the file does not give stays as the item has it; of a new
-item the payload is empty and the weight is 1.`
+weight, is refused. The whole file is checked before anything is written. A payload or a weight that
+the file does not give stays as the item has it; of a new item the payload is empty and the weight
+is 1.`
 
 // fileCommand makes c a command that reads a file of items before it asks Consul.
 func (a *app) fileCommand(c *cobra.Command, flags func(*pflag.FlagSet),
