@@ -30,6 +30,13 @@ func TestACapacityThatChangesIsObeyedWithoutANewRegistration(t *testing.T) {
 			l := c.loads()
 			return l["n1"] == 5 && l["n2"] == 5
 		})
+		n1.c.SetCapacity(actors.NoItems)
+		c.await("none at n1", 30*time.Second, func() bool { return c.loads()["n2"] == 10 })
+		n1.c.SetCapacity(0)
+		c.await("no limit again", 30*time.Second, func() bool {
+			l := c.loads()
+			return l["n1"] == 5 && l["n2"] == 5
+		})
 		after := n1.c.Membership().Get()
 		if after.Session != before.Session || after.Index != before.Index {
 			t.Errorf("it has registered again: %+v, was %+v", after, before)

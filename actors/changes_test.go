@@ -20,22 +20,22 @@ import (
 type seenPayloads struct {
 	mu    sync.Mutex
 	of    map[string][]string
-	token map[string][]uint64
+	grant map[string][]uint64
 }
 
 func (s *seenPayloads) see(item actors.Item, payload []byte, how string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of[item.ID] = append(s.of[item.ID], how+string(payload))
-	if tokens := s.token[item.ID]; !slices.Contains(tokens, item.Token) {
-		s.token[item.ID] = append(tokens, item.Token)
+	if grants := s.grant[item.ID]; !slices.Contains(grants, item.Grant) {
+		s.grant[item.ID] = append(grants, item.Grant)
 	}
 }
 
 func (s *seenPayloads) get(item string) ([]string, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.of[item]), len(s.token[item])
+	return slices.Clone(s.of[item]), len(s.grant[item])
 }
 
 // on is a member whose work notes its payloads, with a setting for when they change.
@@ -66,7 +66,7 @@ func TestAChangedPayloadReachesRunningWorkAsItsHostHasChosen(t *testing.T) {
 		actors.SendOnChange:    {"called with one", "sent two", "sent three"},
 	} {
 		run(t, func(c *cluster) {
-			seen := &seenPayloads{of: map[string][]string{}, token: map[string][]uint64{}}
+			seen := &seenPayloads{of: map[string][]string{}, grant: map[string][]uint64{}}
 			op, ctx := c.operator(), c.t.Context()
 			c.must(op.AddWork(ctx, operator.WorkInput{ID: "a", Payload: []byte("one")},
 				operator.WorkInput{ID: "b", Payload: []byte("one")}))
@@ -95,9 +95,9 @@ func TestAChangedPayloadReachesRunningWorkAsItsHostHasChosen(t *testing.T) {
 			// Neither a new epoch nor a new leader tells of it again.
 			c.must(keys.Put(ctx, c.store, c.store.Keys().Leader(), []byte("a stranger's"), 0))
 			time.Sleep(time.Minute)
-			got, tokens := seen.get("a")
-			if !slices.Equal(got, want) || tokens != 1 || !maps.Equal(c.owners(), owners) {
-				c.t.Errorf("%d: %q with %d tokens; want %q", name, got, tokens, want)
+			got, grants := seen.get("a")
+			if !slices.Equal(got, want) || grants != 1 || !maps.Equal(c.owners(), owners) {
+				c.t.Errorf("%d: %q with %d grants; want %q", name, got, grants, want)
 			}
 			if got, _ := seen.get("b"); len(got) != 1 {
 				c.t.Errorf("%d: the other one was told %q", name, got)

@@ -181,7 +181,7 @@ func (c *cluster) duty(id string) actors.Lead {
 // work is the work function of every test: it notes who runs what.
 func (c *cluster) work(ctx context.Context, m *member, item actors.Item) error {
 	c.mu.Lock()
-	c.faults = append(c.faults, c.judge.Begin(m.id, m, item.ID, item.Token)...)
+	c.faults = append(c.faults, c.judge.Begin(m.id, item.ID, item.Token)...)
 	c.starts[item.ID]++
 	c.mu.Unlock()
 	<-ctx.Done()

@@ -12,7 +12,7 @@
 //  1. No item is worked on by two members at once. A member works on an item only
 //     while Consul holds a key that says so, its own record is locked by its session and its
 //     lease holds; it stops before the lease ends.
-//  2. Fencing tokens of an item rise with every grant and every restart, and no
+//  2. Fencing tokens of an item rise with every start of its work, and no
 //     write of a leader that has been deposed is accepted by Consul.
 //  3. Every item has an owner again within a bound after the faults end: session
 //     end (the check's TTL; 2 x TTL without one), lock-delay, grace and soak at the most.

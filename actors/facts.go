@@ -47,7 +47,7 @@ type StopCause = actor.StopCause
 const (
 	StopMoved       = actor.StopMoved       // the item is given to another member
 	StopRemoved     = actor.StopRemoved     // the item is not in the workload any more
-	StopDrained     = actor.StopDrained     // an operator drains the member
+	StopDrained     = actor.StopDrained     // the member is to take no items
 	StopFailing     = actor.StopFailing     // the work failed too often: see [Config.MaxRestarts]
 	StopRestarted   = actor.StopRestarted   // an operator has ordered a restart
 	StopChanged     = actor.StopChanged     // the payload has changed, with [RestartOnChange]
@@ -56,6 +56,9 @@ const (
 	StopDeposed     = actor.StopDeposed     // of a [Lead]: another member may lead
 	StopShutdown    = actor.StopShutdown    // the context of [Coordinator.Run] has ended
 )
+
+// NoItems is the [Config.Capacity] of a member that takes no items. It may lead, and route.
+const NoItems uint64 = actor.NoItems
 
 // Interrupted returns err as the end of work that something else has brought about, such as what
 // all work of the host needs. It counts for no failure of the work: see [Config.MaxRestarts]. Nil

@@ -233,7 +233,8 @@ func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 			case strings.HasPrefix(call, "PUT /v1/agent/check/update/"):
 				reports += n
 			case strings.HasPrefix(call, "GET /v1/agent/service/"),
-				strings.HasSuffix(call, "/control/drain/"+idle.id):
+				strings.HasSuffix(call, "/control/drain/"+idle.id),
+				strings.HasSuffix(call, "/states/"+idle.id):
 				looks[call] = n
 			default:
 				others[call] = n
@@ -250,7 +251,7 @@ func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 			t.Errorf("%d reports to its agent in 10 minutes, want one every %v", reports, every)
 		}
 		for call, n := range looks {
-			if len(looks) != 1 || n < 9 || n > 11 {
+			if len(looks) != 2 || n < 9 || n > 11 {
 				t.Errorf("%s: %d times in 10 minutes, want one a minute", call, n)
 			}
 		}
@@ -354,9 +355,36 @@ func TestPayloadWeightAndTokenReachTheWork(t *testing.T) {
 		item := <-got
 		m := c.members["n1"].c.Membership().Get()
 		if item.ID != "w" || string(item.Payload) != "hello" || item.Weight != 7 ||
-			item.Token <= m.Index {
+			item.Grant <= m.Index || item.Token != facts.Token(item.Grant, 1) {
 			t.Errorf("the work got %+v; the record's index is %d", item, m.Index)
 		}
+	})
+}
+
+// Work that ends at once is called again every ten seconds: for more than a day.
+func TestTheTokenRisesWithEachRunAndAGrantWithoutMoreTokensIsGivenAnew(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.addWork("w")
+		var last actors.Item
+		again := make(chan struct{})
+		c.start("n1", func(cfg *actors.Config) {
+			cfg.TTL, cfg.CheckTTL = time.Hour, actors.NoCheck // for few renewals
+			cfg.Work = func(ctx context.Context, item actors.Item) error {
+				first := item.Grant != last.Grant
+				if item.Token <= last.Token || first != (item.Token == facts.Token(item.Grant, 1)) {
+					t.Errorf("a run with token %d of grant %d, after %d of %d", item.Token,
+						item.Grant, last.Token, last.Grant)
+				}
+				begin := last.Token == 0
+				last = item
+				if first && !begin {
+					close(again)
+					<-ctx.Done()
+				}
+				return nil
+			}
+		})
+		<-again
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/coordd/coordd/actors/routing"
 )
 
-// Location says which member works on an item, at which address, with which fencing token.
+// Location says which member works on an item, at which address, under which grant.
 type Location = routing.Location
 
 // The answers of Locate that are no location; to be told apart with errors.Is.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
@@ -27,7 +28,7 @@ type onlooker struct {
 	stop   func()
 
 	mu     sync.Mutex
-	began  map[string]map[uint64]time.Time // item -> token -> when its work was started
+	began  map[string]map[uint64]time.Time // item -> grant -> when its work was started
 	counts map[string]int                  // answers by kind
 }
 
@@ -79,8 +80,8 @@ func (o *onlooker) address(cfg *actors.Config) {
 		if o.began[item.ID] == nil {
 			o.began[item.ID] = map[uint64]time.Time{}
 		}
-		if _, again := o.began[item.ID][item.Token]; !again {
-			o.began[item.ID][item.Token] = time.Now()
+		if _, again := o.began[item.ID][item.Grant]; !again {
+			o.began[item.ID][item.Grant] = time.Now()
 		}
 		o.mu.Unlock()
 		return work(ctx, item)
@@ -92,7 +93,7 @@ func (o *onlooker) address(cfg *actors.Config) {
 const propagation = 100 * time.Millisecond
 
 // look asks for every item once, and waits for nothing but a look at Consul. Limit is how long work
-// with a larger token may have been going on.
+// under a larger grant may have been going on.
 func (o *onlooker) look(items []string, limit time.Duration) {
 	now, done := time.Now(), canceled()
 	for _, item := range items {
@@ -110,11 +111,11 @@ func (o *onlooker) look(items []string, limit time.Duration) {
 			o.c.t.Errorf("%s: address %q of %s", item, loc.Address, loc.Member)
 		}
 		o.mu.Lock()
-		for token, since := range o.began[item] {
-			if token > loc.Token && now.Sub(since) > limit {
+		for grant, since := range o.began[item] {
+			if grant > loc.Grant && now.Sub(since) > limit {
 				o.c.t.Errorf(
-					"%s is said to be at %s with token %d; it was started with token %d %v ago",
-					item, loc.Member, loc.Token, token, now.Sub(since))
+					"%s is said to be at %s under grant %d; it was started under %d %v ago",
+					item, loc.Member, loc.Grant, grant, now.Sub(since))
 			}
 		}
 		o.mu.Unlock()
@@ -148,7 +149,7 @@ func (o *onlooker) watch(items []string, d, limit time.Duration) {
 	}
 }
 
-// agrees tells whether the router names for every item the member that works on it, with the token
+// agrees tells whether the router names for every item the member that works on it, and the grant
 // of the work.
 func (o *onlooker) agrees(items []string) func() bool {
 	return func() bool {
@@ -156,9 +157,9 @@ func (o *onlooker) agrees(items []string) func() bool {
 		for _, item := range items {
 			loc, err := o.router.Locate(o.c.t.Context(), item)
 			o.c.mu.Lock()
-			token := o.c.judge.Granted[item].Token
+			grant := o.c.judge.Tokens[item] / facts.Runs
 			o.c.mu.Unlock()
-			if err != nil || loc.Member != owners[item] || loc.Token != token {
+			if err != nil || loc.Member != owners[item] || loc.Grant != grant {
 				return false
 			}
 		}
@@ -166,7 +167,7 @@ func (o *onlooker) agrees(items []string) func() bool {
 	}
 }
 
-func TestLocateNamesTheOwnerItsAddressAndItsToken(t *testing.T) {
+func TestLocateNamesTheOwnerItsAddressAndItsGrant(t *testing.T) {
 	run(t, func(c *cluster) {
 		o, items := c.onlookThree(30)
 		defer o.stop()
@@ -205,9 +206,9 @@ func TestAnOperatorLocatesWithoutARouter(t *testing.T) {
 		owners := c.owners()
 		for _, item := range items {
 			if loc, err := op.Locate(c.t.Context(), item); err != nil ||
-				loc.Member != owners[item] || loc.Token != c.judge.Granted[item].Token {
-				t.Errorf("%s: %+v, %v; it is at %s with token %d", item, loc, err, owners[item],
-					c.judge.Granted[item].Token)
+				loc.Member != owners[item] || loc.Grant != c.judge.Tokens[item]/facts.Runs {
+				t.Errorf("%s: %+v, %v; it is at %s under grant %d", item, loc, err, owners[item],
+					c.judge.Tokens[item]/facts.Runs)
 			}
 		}
 		if _, err := op.Locate(c.t.Context(), "nobody-knows-it"); !errors.Is(err,

@@ -2,8 +2,13 @@ package actors_test
 
 import (
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 func TestConsulAbsentForFiveSecondsCostsNothing(t *testing.T) {
@@ -64,4 +69,40 @@ func TestWithoutConsulAllWorkStopsBeforeItsLeaseEndsAndComesBack(t *testing.T) {
 		took := c.await("all work again", 60*time.Second, c.balanced(99))
 		t.Logf("back after %v", took)
 	})
+}
+
+// That all work has ended for want of a lease is one line, as loud as it is important.
+func TestTheEndOfAllWorkForWantOfALeaseIsOneWarning(t *testing.T) {
+	for reason, ends := range map[string]func(c *cluster, m *member){
+		"lease-over": func(c *cluster, m *member) { m.net.Freeze() },
+		"session-lost": func(c *cluster, m *member) {
+			_, err := c.client.Session().Destroy(m.c.Session().Get().ID, nil)
+			c.must(err)
+		},
+		"": func(c *cluster, m *member) {
+			c.must(c.operator().Drain(c.t.Context(), "loud"))
+		},
+	} {
+		run(t, func(c *cluster) {
+			three(c, 9)
+			var log testkit.Output
+			m := c.start("loud", func(cfg *actors.Config) {
+				cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			})
+			c.await("its share", 20*time.Second, c.balanced(9))
+			ends(c, m)
+			time.Sleep(15 * time.Second)
+			if reason == "lease-over" {
+				m.net.Thaw()
+			}
+			want := 1
+			if reason == "" {
+				want = 0
+			}
+			if text := log.String(); strings.Count(text, "level=WARN msg=work-stopped") != want ||
+				reason != "" && !strings.Contains(text, "reason="+reason) || strings.Contains(text, "was-suspended") {
+				t.Errorf("%q: %s", reason, text)
+			}
+		})
+	}
 }

@@ -12,8 +12,9 @@ type OwnItems struct {
 	Known bool
 	// States counts the items by what their work does.
 	States map[operator.ItemState]int
-	// Looping names some of the items whose work ends again and again, by their ids.
-	Looping []string
+	// Looping names some of the items whose work ends again and again, by their ids, and Stuck some
+	// whose work has not ended within the StopTimeout.
+	Looping, Stuck []string
 	// ClearAt is when items that wait for a former process of this member may run; zero: none do.
 	ClearAt time.Time
 }
@@ -23,7 +24,9 @@ type OwnItems struct {
 func (c *Coordinator) OwnItems() OwnItems {
 	m, view := c.cells.membership.Get(), c.cells.assignments.Get()
 	if !m.In(c.cells.session.Get().ID) || view.Index < m.Index {
-		return OwnItems{}
+		// Its registration is over: all that it runs is told to stop.
+		return OwnItems{States: map[operator.ItemState]int{
+			operator.ItemStopping: c.cells.holdings.Get().Active()}}
 	}
 	s := c.cells.records.Summary(time.Now(), m, view, c.cells.holdings.Get())
 	own := OwnItems{Known: true, States: map[operator.ItemState]int{}}
@@ -34,8 +37,11 @@ func (c *Coordinator) OwnItems() OwnItems {
 		own.ClearAt = s.ClearAt
 	}
 	for _, i := range s.Items {
-		if operator.ItemState(i.State) == operator.ItemLooping {
+		switch operator.ItemState(i.State) {
+		case operator.ItemLooping:
 			own.Looping = append(own.Looping, i.ID)
+		case operator.ItemStuck:
+			own.Stuck = append(own.Stuck, i.ID)
 		}
 	}
 	return own

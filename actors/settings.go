@@ -46,14 +46,25 @@ type Item struct {
 	ID      string
 	Payload []byte // the value of the item's workload key when the work was called
 	Weight  uint64 // at least 1
-	// Token is the fencing token: it rises with every grant of the item, to any member,
-	// and with every restart of a member. Work that writes anywhere passes it on, and
-	// a receiver refuses a token below the highest it has seen: then
-	// even work that ignores its context cannot do harm.
+	// Token is the fencing token: it rises with every call of the work, and with every grant of
+	// the item, to any member. Work that writes anywhere passes it on, and a receiver refuses a
+	// token below the highest it has seen: then even work that ignores its context cannot do harm.
+	// It is Grant with four more digits, the number of the run.
 	Token uint64
+	// Grant is the number of the grant that the work runs under: it rises with every grant of the
+	// item, to any member, and with every restart of a member. [Coordinator.Locate] and the
+	// requests of package dispatch name it.
+	Grant uint64
 	// Changes receives the item's payload when it changes while the work runs, the newest one only,
 	// and at times one that the work has already. Nil without [SendOnChange].
 	Changes <-chan []byte
+	// Runs may be called with false by work that does not run yet, as a command that waits to be
+	// started, and with true once it does. It blocks nobody. Work counts as running from when it is
+	// called.
+	Runs func(bool)
+	// CheckFails may be called beside work that runs, with what is wrong with it, and with an empty
+	// text when all is well again. Meanwhile the item is "failing-check". It blocks nobody.
+	CheckFails func(why string)
 }
 
 // OnChange is what becomes of running work when its item's payload is changed in the workload. The
@@ -65,7 +76,7 @@ const (
 	// KeepOnChange: it goes on, and gets the new payload when it is called the next time.
 	KeepOnChange OnChange = iota
 	// RestartOnChange: it is stopped, and called again with the new payload, on the same member and
-	// with the same token.
+	// under the same grant.
 	RestartOnChange
 	// SendOnChange: it goes on, and receives the new payload from [Item.Changes].
 	SendOnChange
@@ -131,7 +142,7 @@ type Config struct {
 	// it (leader, draining): at most [MostTags]. TAG.SERVICE.service.consul is those with a tag.
 	// SetTags changes them.
 	Tags []string
-	// Capacity is the most weight this member may hold. 0: no limit.
+	// Capacity is the most weight this member may hold. 0: no limit. [NoItems]: it takes none.
 	Capacity uint64
 	// MaxRestarts is how often the work of an item may end by itself within RestartWindow and be
 	// started again, whatever it returns but an error of [Interrupted]. When it ends once more the
@@ -330,7 +341,7 @@ func withoutCommands(p Process) Liveness {
 func (c Config) Validate() error {
 	var f faults
 	_, err := protocol.KeysOf(c.Service)
-	f.add(err != nil, "service: %v", err)
+	f.add(err != nil, "%v", err)
 	err = protocol.CheckMemberID(c.ID)
 	f.add(err != nil, "%v", err)
 	err = CheckTags(c.Tags)

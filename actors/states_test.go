@@ -60,7 +60,7 @@ func TestAMemberSaysThatItsWorkLoops(t *testing.T) {
 		c.await("the loop", 20*time.Second, c.counted("n1", protocol.WorkLooping, 1))
 		s, _ := c.summary("n1")
 		if len(s.Items) != 1 || s.Items[0].ID != items[1] || s.Items[0].Restarts < 3 ||
-			s.Items[0].Exit != "exit status 3 and more" || s.Items[0].Token == 0 ||
+			s.Items[0].Exit != "exit status 3 and more" || s.Items[0].Grant == 0 ||
 			s.Counts[protocol.WorkRunning] != 2 {
 			t.Errorf("the summary says %+v", s)
 		}

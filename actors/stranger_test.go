@@ -130,7 +130,7 @@ func TestAMemberGoesOnWithItsEarlierRegistrationAfterARestore(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		c.mu.Lock()
-		clear(c.judge.Granted) // a Consul that forgets what it had promised may hand out lower ones
+		clear(c.judge.Tokens) // a Consul that forgets what it had promised may hand out lower ones
 		c.mu.Unlock()
 		c.removeWork(c.items(3)...)
 		c.addWork("new-1", "new-2", "new-3", "new-4", "new-5", "new-6")

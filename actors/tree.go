@@ -38,6 +38,7 @@ type cells struct {
 	terms       *messages.State[member.TermsRun]
 	dutyEnds    *messages.State[uint64]
 	records     *member.WorkRecords
+	behind      *messages.State[time.Time] // see member.StatePublisher
 }
 
 func newCells(b *actor.Base) *cells {
@@ -63,7 +64,8 @@ func newCells(b *actor.Base) *cells {
 		unfit:       messages.NewState(facts.Unfit{}),
 		terms:       messages.NewState(member.TermsRun{}),
 		dutyEnds:    messages.NewState[uint64](0),
-		records:     member.NewWorkRecords(b.MaxRestarts, b.RestartWindow),
+		records:     member.NewWorkRecords(b.MaxRestarts, b.RestartWindow, b.StopTimeout),
+		behind:      messages.NewState(time.Time{}),
 	}
 }
 
@@ -74,7 +76,7 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	session, membership := c.session.Reader(), c.membership.Reader()
 	record, leadership := c.record.Reader(), c.leadership.Reader()
 	holdings := c.holdings.Reader()
-	lease := member.NewLeaseEnforcer(session, b.LeaseMargin)
+	lease := member.NewLeaseEnforcer(b, session)
 	renewer := member.NewSessionRenewer(b, c.session, c.check.Reader(), record, holdings)
 	keeper := member.NewMembershipKeeper(b, c.membership, session, record, holdings,
 		c.capacity.Reader(), c.leave, c.acksOut)
@@ -88,13 +90,14 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 	workers := member.NewWorkerManager(b, c.holdings, session, membership, c.assignments.Reader(),
 		c.leave, c.acksOut, lease, c.records)
 	states := member.NewStatePublisher(b, session, membership, c.assignments.Reader(), holdings,
-		c.records, c.acksOut)
+		c.records, c.acksOut, c.behind)
 	// First, so that it stops last: who asks where the items are sees them leave.
 	children := []supervisor.Child{{Name: "routing", Tree: &routes}}
 	if b.CheckTTL > 0 { // before the session, so that the check passes until that has ended
 		instance := messages.NewState(member.NewInstance(b))
 		told := member.Told{Session: session, Membership: membership, Leadership: leadership,
-			Plan: c.plan.Reader(), Holdings: holdings, Tags: c.tags.Reader()}
+			Plan: c.plan.Reader(), Holdings: holdings, Tags: c.tags.Reader(),
+			Records: c.records, Behind: c.behind.Reader()}
 		checks := member.NewCheckKeeper(b, c.check, instance.Reader(), told)
 		publisher := member.NewInstancePublisher(b, instance, told)
 		children = append(children, child(b, "check-keeper", checks.Run),

@@ -176,8 +176,22 @@ func (l *loop) giveUp(reason string, fatal bool, causes []End) {
 	l.hub.tally.count(l.path, addEscalation)
 	l.hub.publish(Step{Type: StepEscalated, Path: l.path, Incarnation: l.incarnation,
 		Err: l.escalated})
-	l.log.Error("supervisor-escalated", "path", l.path, "reason", reason, "err", l.escalated)
+	l.logGivingUp()
 	l.stop(l.escalated)
+}
+
+// logGivingUp says why, once for all levels: those above say it at the level of debugging.
+func (l *loop) logGivingUp() {
+	level, e := slog.LevelError, l.escalated
+	attrs := []any{"path", e.Path, "reason", e.Reason, "err", e}
+	if n := len(e.Causes); n > 0 && e.Reason == childAsked {
+		last := e.Causes[n-1]
+		if _, ok := last.Err.(*EscalationError); ok {
+			level = slog.LevelDebug
+		}
+		attrs = []any{"reason", last.Err, "child", last.Path, "then", "all of " + e.Path + " stops"}
+	}
+	l.log.Log(context.Background(), level, "supervisor-escalated", attrs...)
 }
 
 // stop stops everything for good.

@@ -55,7 +55,14 @@ type End struct {
 }
 
 func (c End) String() string {
-	return fmt.Sprintf("%s (incarnation %d): %s: %v", c.Path, c.Incarnation, c.Kind, c.Err)
+	return c.line(fmt.Sprint(c.Err))
+}
+
+// line is the end with this text, which may begin with the kind: a panic's does.
+func (c End) line(text string) string {
+	kind := string(c.Kind) + ": "
+	return fmt.Sprintf("%s (incarnation %d): %s%s", c.Path, c.Incarnation, kind,
+		strings.TrimPrefix(text, kind))
 }
 
 // attrs are what the log says of a failure: of a panic also its stack.
@@ -101,7 +108,7 @@ func (e *EscalationError) Error() string {
 }
 
 // childAsked is the reason for giving up that every level above has as well.
-const childAsked = "a child asked for it"
+const childAsked = "a child cannot go on"
 
 // why is the reason with the last cause. What a child has asked for is said once for all levels.
 func (e *EscalationError) why() string {
@@ -151,9 +158,8 @@ func (e *EscalationError) Format(f fmt.State, verb rune) {
 		if inner, ok := c.Err.(*EscalationError); ok {
 			text = "gave up: " + inner.Reason
 		}
-		fmt.Fprintf(f, "\n%s%s %s (incarnation %d): %s: %s",
-			strings.Repeat("  ", strings.Count(c.Path, "/")),
-			c.When.Format("15:04:05.000"), c.Path, c.Incarnation, c.Kind, text)
+		fmt.Fprintf(f, "\n%s%s %s", strings.Repeat("  ", strings.Count(c.Path, "/")),
+			c.When.Format("15:04:05.000"), c.line(text))
 	}
 }
 

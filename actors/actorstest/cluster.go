@@ -1,7 +1,9 @@
 package actorstest
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -12,6 +14,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
 )
@@ -26,9 +29,10 @@ type Cluster struct {
 	consul *devconsul.Server
 	client *api.Client
 
-	mu    sync.Mutex
-	nth   int
-	judge testkit.Judge
+	mu      sync.Mutex
+	members []*Member // all that were ever started
+	judge   testkit.Judge
+	served  map[string]*listener
 }
 
 // New starts the embedded Consul; the end of the test stops it. In a bubble, call it with the
@@ -36,7 +40,8 @@ type Cluster struct {
 func New(t testing.TB) *Cluster {
 	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(consul.Close)
-	return &Cluster{t: t, consul: consul, client: consul.Client(), judge: testkit.NewJudge()}
+	return &Cluster{t: t, consul: consul, client: consul.Client(), judge: testkit.NewJudge(),
+		served: map[string]*listener{}}
 }
 
 // Client returns a client of the embedded Consul.
@@ -77,8 +82,31 @@ func (c *Cluster) Workers() map[string]string {
 func (c *Cluster) Await(within time.Duration, what string, so func() bool) {
 	c.t.Helper()
 	if _, held := testkit.Virtual(within, 50*time.Millisecond, so); !held {
-		c.t.Fatalf("waited %v in vain for %s; who works on what: %v", within, what, c.Workers())
+		c.t.Fatalf("waited %v in vain for %s; who works on what: %v%s", within, what, c.Workers(),
+			c.blocks())
 	}
+}
+
+// blocks says what is known to be in the way.
+func (c *Cluster) blocks() (text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		if actor, since := m.coord.Hanging(time.Now()); actor != "" {
+			text += fmt.Sprintf("; %s: %s hangs since %v", m.id, actor, since)
+		}
+		for id, h := range m.coord.Holdings().Get().Items.All() {
+			if h.Phase == facts.Stopping {
+				text += fmt.Sprintf("; %s: the work of %s was told to stop at %v, and has not "+
+					"returned", m.id, id, h.Since)
+			}
+		}
+	}
+	s, err := c.Operator().Status(context.WithoutCancel(c.t.Context()))
+	if err != nil {
+		return text + "; " + err.Error()
+	}
+	return text + "; the service's status: " + cmp.Or(s.Problem(), "nothing is wrong")
 }
 
 // ConsulElection makes Consul's servers elect a leader for that long: it answers every request with
@@ -93,7 +121,7 @@ func (c *Cluster) ConsulElection(d time.Duration) {
 func (c *Cluster) begin(m *Member, item actors.Item) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, breach := range c.judge.Begin(m.id, m, item.ID, item.Token) {
+	for _, breach := range c.judge.Begin(m.id, item.ID, item.Token) {
 		c.t.Errorf("%s", breach)
 	}
 	return func() {

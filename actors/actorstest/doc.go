@@ -28,6 +28,11 @@
 //  3. Each member is a host of its own: nothing is known of it but what Consul says.
 //  4. Client reaches the embedded Consul without a socket; packages election/onconsul and
 //     configstore, and any other user of Consul's own library, can be given it.
+//  5. [Cluster.Elections] and [ZooKeeper] are elections on an embedded store. The test fails when
+//     two duties are under way at once, or when a token falls.
+//  6. [Cluster.Dial] connects to what [Cluster.Serve] serves, without a socket: a dispatcher can be
+//     given it.
+//  7. A wait in vain, and a stop that takes too long, name what is in the way.
 //
 // What is not here: processes. That is what `coordd devconsul` and `coordd run` are for.
 package actorstest

@@ -30,13 +30,11 @@ type Member struct {
 func (c *Cluster) Start(id string, work actors.Work, configure ...func(*actors.Config)) *Member {
 	c.t.Helper()
 	c.mu.Lock()
-	c.nth++
-	nth := c.nth
+	nth := len(c.members) + 1
 	c.mu.Unlock()
 	m := &Member{id: id, cluster: c, wire: newWire(c.consul.RoundTripper()),
 		done: make(chan struct{})}
-	client, err := api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: m.wire}})
+	client, err := m.wire.client()
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -62,6 +60,9 @@ func (c *Cluster) Start(id string, work actors.Work, configure ...func(*actors.C
 	if m.coord, err = actors.New(cfg); err != nil {
 		c.t.Fatal(err)
 	}
+	c.mu.Lock()
+	c.members = append(c.members, m)
+	c.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	m.cancel = cancel
 	go func() {
@@ -109,7 +110,7 @@ func (m *Member) Mend() {
 	m.wire.mend()
 }
 
-var errCut = errors.New("actorstest: the member is cut off from Consul")
+var errCut = errors.New("actorstest: cut off from Consul")
 
 // wire is a member's way to Consul.
 type wire struct {
@@ -124,6 +125,12 @@ func newWire(to http.RoundTripper) *wire {
 	w := &wire{to: to}
 	w.mend()
 	return w
+}
+
+// client is one of Consul over the wire.
+func (w *wire) client() (*api.Client, error) {
+	return api.NewClient(&api.Config{Address: "consul.test",
+		HttpClient: &http.Client{Transport: w}})
 }
 
 func (w *wire) cut() {

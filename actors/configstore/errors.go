@@ -5,6 +5,7 @@ import (
 
 	"github.com/coordd/coordd/internal/store"
 	"github.com/coordd/coordd/internal/wal"
+	"github.com/coordd/coordd/internal/words"
 )
 
 // What calls fail with, to be told apart with errors.Is; the texts say what to do.
@@ -20,8 +21,7 @@ var (
 	// be written when Consul answers, or reported as refused: see [Queue].
 	ErrPending = errors.New("logged, and not yet in Consul")
 	// ErrNoBackend is returned by every call of a store without a backend.
-	ErrNoBackend = errors.New(`there is no config store: set the backend to "consul" ` +
-		"(coordd run --backend consul, BACKEND=consul, actors.Config.Backend)")
+	ErrNoBackend error = noBackend{}
 	// ErrReadOnly is returned by the writes of a store that only reads.
 	ErrReadOnly = errors.New("this config store only reads")
 	// ErrStopped is returned when the store stopped before the write was acknowledged. Whether it
@@ -44,6 +44,12 @@ var (
 	// for a write of which nobody can tell whether it was applied.
 	ErrUnreachable = store.ErrUnreachable
 )
+
+type noBackend struct{}
+
+func (noBackend) Error() string {
+	return "there is no config store: set " + words.Setting("Config.Backend") + ` to "consul"`
+}
 
 type tooLarge struct{}
 

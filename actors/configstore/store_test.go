@@ -381,7 +381,7 @@ func TestAStoreWithoutABackendSaysWhatToSet(t *testing.T) {
 	for _, err := range []error{get, put, list, txn, watch, update,
 		s.Delete(t.Context(), "k"), s.WaitLoaded(t.Context()), s.Run(t.Context())} {
 		if !errors.Is(err, configstore.ErrNoBackend) || !strings.Contains(err.Error(),
-			"--backend consul") {
+			`Config.Backend to "consul"`) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -72,7 +72,7 @@ func BenchmarkDispatch(b *testing.B) {
 	b.Cleanup(func() { bare.Close(); through.CloseIdleConnections() })
 	table := newTable()
 	table.set("a", routing.Location{Member: "n1", Address: service.Listener.Addr().String(),
-		Token: 1})
+		Grant: 1})
 	front, client := newBenched(b, table)
 	var straight, proxied, dispatched time.Duration
 	const burst = 200

@@ -34,14 +34,14 @@ func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		rw.Header().Set("Content-Type", "text/x")
 		fmt.Fprintf(rw, "%s %s %s %s %q", r.Method, r.RequestURI, b,
-			r.Header.Get(dispatch.HeaderMember), r.Header.Values(dispatch.HeaderToken))
+			r.Header.Get(dispatch.HeaderMember), r.Header.Values(dispatch.HeaderGrant))
 	}
 	add("n1", w.service(echo))
 	add("n2", w.service(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.WriteHeader(500)
 		_, _ = rw.Write([]byte{0xff, 0})
 	}))
-	a := w.do("POST", "/*/stats?x=1", "hello", "Coordd-Token", "99", "Connection", "X-Secret",
+	a := w.do("POST", "/*/stats?x=1", "hello", "Coordd-Grant", "99", "Connection", "X-Secret",
 		"X-Secret", "s")
 	g := gathered(t, a)
 	if a.StatusCode != 200 || len(g.Missing) != 0 || len(g.Answers) != 2 {
@@ -71,7 +71,7 @@ func TestABroadcastGathersEveryAnswerAndSaysWhoIsMissing(t *testing.T) {
 		t.Errorf("%s, %d answers", a.Status, len(g.Answers))
 	}
 	for id, want := range map[string]string{"n3": "cannot be connected to",
-		"n4": "--address host:port", "n5": "in time", "n6": "was lost",
+		"n4": "Config.Address host:port", "n5": "in time", "n6": "was lost",
 		"n8": "goes on in protocol"} {
 		if !strings.Contains(g.Missing[id], want) {
 			t.Errorf("%s is missing because %q, want %q", id, g.Missing[id], want)
@@ -111,7 +111,7 @@ func TestAMemberThatHangsLeavesRoomForBroadcastsAndRequests(t *testing.T) {
 			asked.Add(1)
 			fmt.Fprint(rw, "here")
 		})}}
-	w.table.set("a", routing.Location{Member: "n2", Address: w.table.members[1].Address, Token: 1})
+	w.table.set("a", routing.Location{Member: "n2", Address: w.table.members[1].Address, Grant: 1})
 	answers := make(chan answer)
 	const broadcasts = 8
 	for range broadcasts {

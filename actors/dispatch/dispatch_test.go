@@ -17,7 +17,7 @@ import (
 	"github.com/coordd/coordd/internal/testkit"
 )
 
-func TestARequestGoesToTheOwnerWithItsTokenAndItsPathUnchanged(t *testing.T) {
+func TestARequestGoesToTheOwnerWithItsGrantAndItsPathUnchanged(t *testing.T) {
 	for _, c := range []struct{ item, path string }{
 		{"device_1", "/device_1/"},
 		{"device_1", "/device_1"},
@@ -40,7 +40,7 @@ func TestARequestGoesToTheOwnerWithItsTokenAndItsPathUnchanged(t *testing.T) {
 		a := w.do("PUT", c.path, "x")
 		if a.StatusCode != http.StatusTeapot || a.body != "short and stout" ||
 			a.Header.Get(dispatch.HeaderMember) != "n1" ||
-			a.Header.Get(dispatch.HeaderToken) != "42" {
+			a.Header.Get(dispatch.HeaderGrant) != "42" {
 			t.Errorf("%s: %s %v %q", c.path, a.Status, a.Header, a.body)
 			continue
 		}
@@ -52,7 +52,7 @@ func TestARequestGoesToTheOwnerWithItsTokenAndItsPathUnchanged(t *testing.T) {
 			got.Header.Get(dispatch.HeaderItem)); item != c.item && c.item != "*" {
 			t.Errorf("%s: Coordd-Item is %q", c.path, got.Header.Get(dispatch.HeaderItem))
 		}
-		if got.Header.Get(dispatch.HeaderToken) != "42" ||
+		if got.Header.Get(dispatch.HeaderGrant) != "42" ||
 			got.Header.Get(dispatch.HeaderMember) != "n1" {
 			t.Errorf("%s: headers %v", c.path, got.Header)
 		}
@@ -69,17 +69,17 @@ func TestWhatAClientForgesDoesNotArrive(t *testing.T) {
 	var got http.Header
 	w.owner("a", "n1", 42, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
 	w.do("GET", "/a/", "",
-		"Coordd-Token", "99", "Coordd_Token", "99", "coordd-token", "99", "COORDD_MEMBER", "me",
+		"Coordd-Grant", "99", "Coordd_Grant", "99", "coordd-grant", "99", "COORDD_MEMBER", "me",
 		"Coordd-Item", "b", "Coordd-Whatever", "x",
-		"Coordd.Token", "99", "coordd~member", "me", "X.Forwarded|For", "6.6.6.6",
+		"Coordd.Grant", "99", "coordd~member", "me", "X.Forwarded|For", "6.6.6.6",
 		"X-Forwarded-For", "6.6.6.6", "Forwarded", "for=6.6.6.6",
 		// The names that Connection lists are taken out on the way: not the dispatcher's own.
-		"Connection", "Coordd-Token, X-Secret", "X-Secret", "s", "Te", "gzip",
+		"Connection", "Coordd-Grant, X-Secret", "X-Secret", "s", "Te", "gzip",
 		"Proxy-Authorization", "p", "X-Kept", "k")
 	for name, want := range map[string]string{
-		dispatch.HeaderToken: "[42]", dispatch.HeaderMember: "[n1]", dispatch.HeaderItem: "[a]",
+		dispatch.HeaderGrant: "[42]", dispatch.HeaderMember: "[n1]", dispatch.HeaderItem: "[a]",
 		"X-Kept": "[k]", "X-Forwarded-For": "[127.0.0.1]",
-		"Coordd_token": "[]", "Coordd_member": "[]", "Coordd-Whatever": "[]", "X-Secret": "[]",
+		"Coordd_grant": "[]", "Coordd_member": "[]", "Coordd-Whatever": "[]", "X-Secret": "[]",
 		"Connection": "[]", "Te": "[]", "Proxy-Authorization": "[]",
 	} {
 		if fmt.Sprint(got.Values(name)) != want {
@@ -98,8 +98,8 @@ func TestWhatHasNoOwnerIsRefusedWithItsReason(t *testing.T) {
 	w.table.set("orphan", routing.ErrNoOwner)
 	w.table.set("moving", routing.ErrMoving)
 	w.table.set("unread", routing.ErrNotReady)
-	w.table.set("homeless", routing.Location{Member: "n1", Address: "a-host-name", Token: 1})
-	w.table.set("dead", routing.Location{Member: "n1", Address: nobody(t), Token: 1})
+	w.table.set("homeless", routing.Location{Member: "n1", Address: "a-host-name", Grant: 1})
+	w.table.set("dead", routing.Location{Member: "n1", Address: nobody(t), Grant: 1})
 	for path, want := range map[string]struct {
 		status int
 		reason string
@@ -116,7 +116,7 @@ func TestWhatHasNoOwnerIsRefusedWithItsReason(t *testing.T) {
 	} {
 		w.refused(w.do("GET", path, ""), want.status, want.reason)
 	}
-	if a := w.do("GET", "/homeless/x", ""); !strings.Contains(a.body, "--address host:port") {
+	if a := w.do("GET", "/homeless/x", ""); !strings.Contains(a.body, "Config.Address host:port") {
 		t.Errorf("it does not say what to do: %s", a.body)
 	}
 }
@@ -131,7 +131,7 @@ func TestARequestWaitsForAMoveToEnd(t *testing.T) {
 		_, _ = io.Copy(rw, r.Body)
 	})
 	if a := <-answers; a.StatusCode != 200 || a.body != "the body" ||
-		a.Header.Get(dispatch.HeaderToken) != "7" {
+		a.Header.Get(dispatch.HeaderGrant) != "7" {
 		t.Errorf("%s %v %q", a.Status, a.Header, a.body)
 	}
 }
@@ -158,7 +158,7 @@ func TestWhatNobodyHasTakenIsSentToTheNewOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(c *dispatch.Config) { c.Wait = testkit.Patience })
-			second := routing.Location{Member: "n2", Address: w.service(echo), Token: 2}
+			second := routing.Location{Member: "n2", Address: w.service(echo), Grant: 2}
 			var sent atomic.Int32
 			first := nobody(t)
 			if c.first != nil {
@@ -170,7 +170,7 @@ func TestWhatNobodyHasTakenIsSentToTheNewOwner(t *testing.T) {
 			} else {
 				w.table.second = second // the next one who asks is told
 			}
-			w.table.set("a", routing.Location{Member: "n1", Address: first, Token: 1})
+			w.table.set("a", routing.Location{Member: "n1", Address: first, Grant: 1})
 			a := w.do(c.method, "/a/", c.body)
 			if a.StatusCode != c.want || sent.Load() != c.sent || c.want == 200 && (a.body != c.body ||
 				a.Header.Get(dispatch.HeaderMember) != "n2") {
@@ -358,7 +358,7 @@ func TestNothingLastsForEver(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ln.Close() // nobody accepts: the kernel takes what its buffers hold
-		w.table.set("a", routing.Location{Member: "n1", Address: ln.Addr().String(), Token: 1})
+		w.table.set("a", routing.Location{Member: "n1", Address: ln.Addr().String(), Grant: 1})
 		// Whether its write or its read ends first is by chance.
 		if a := w.do("POST", "/a/", strings.Repeat("x", 64<<20)); a.StatusCode != 504 &&
 			a.Header.Get(dispatch.HeaderReason) != dispatch.ReasonLost {
@@ -371,7 +371,7 @@ func TestNothingLastsForEver(t *testing.T) {
 func TestARequestThatComesBackIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.table.set("a", routing.Location{Member: "n1", Address: w.front.Listener.Addr().String(),
-		Token: 1})
+		Grant: 1})
 	w.refused(w.do("GET", "/a/", ""), 508, dispatch.ReasonLoop)
 }
 

@@ -14,9 +14,9 @@
 // Guarantees:
 //
 //  1. A request is sent to the item's owner as package routing knows it, or it is refused. It
-//     carries Coordd-Item (percent-encoded), Coordd-Token (the fencing token) and Coordd-Member. A
+//     carries Coordd-Item (percent-encoded), Coordd-Grant (the owner's grant) and Coordd-Member. A
 //     client's own headers of such names are removed, also with another character for a dash. A
-//     service that compares the token with its own knows for sure whether the request is for it,
+//     service that compares the grant with its own knows for sure whether the request is for it,
 //     and answers 421 Misdirected Request when it is not: the item is then located anew.
 //  2. A body is sent once, and not kept. A request is sent again only while nothing of it was
 //     taken: no connection came about, or the service said 421 before it read any of a body.
@@ -39,7 +39,7 @@
 //     A path with a ".." element is refused, whether %2F and backslashes are read as slashes or
 //     not. X-Forwarded-* of a client arrives only if the client is in Config.Trusted.
 //
-// Not guaranteed: that the owner still owns the item when the request arrives; the token is there
+// Not guaranteed: that the owner still owns the item when the request arrives; the grant is there
 // for that. A request or an upgraded connection is not ended when its item moves: the service ends
 // it when it gives the item up. Clients that send or read slowly keep their places: the server
 // before the handler ends those. Interim answers (1xx), request trailers and upgrades to other

@@ -15,7 +15,7 @@ import (
 type oneMember string
 
 func (m oneMember) Locate(context.Context, string) (routing.Location, error) {
-	return routing.Location{Member: "n1", Address: string(m), Token: 7}, nil
+	return routing.Location{Member: "n1", Address: string(m), Grant: 7}, nil
 }
 
 func (m oneMember) Await(ctx context.Context, item string) (routing.Location, error) {
@@ -26,11 +26,11 @@ func (m oneMember) Members(context.Context) ([]routing.Member, error) {
 	return []routing.Member{{ID: "n1", Address: string(m)}}, nil
 }
 
-// A request for an item arrives at its owner, with the item's fencing token.
+// A request for an item arrives at its owner, with the item's grant.
 func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s for %s, token %s", r.URL, r.Header.Get(dispatch.HeaderItem),
-			r.Header.Get(dispatch.HeaderToken))
+		fmt.Fprintf(w, "%s for %s, grant %s", r.URL, r.Header.Get(dispatch.HeaderItem),
+			r.Header.Get(dispatch.HeaderGrant))
 	}))
 	defer service.Close()
 
@@ -51,5 +51,5 @@ func Example() {
 	defer answer.Body.Close()
 	body, _ := io.ReadAll(answer.Body)
 	fmt.Println(answer.StatusCode, string(body))
-	// Output: 200 /device_1/readings?last=5 for device_1, token 7
+	// Output: 200 /device_1/readings?last=5 for device_1, grant 7
 }

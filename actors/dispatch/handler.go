@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/words"
 )
 
 // routedRequest is one request to a member that is being dispatched.
@@ -49,7 +51,8 @@ func (d *Dispatcher) serve(w http.ResponseWriter, r *http.Request) *refusal {
 	case r.Header[headerRoute] != nil:
 		return refuse(http.StatusLoopDetected, ReasonLoop, 0,
 			"a dispatcher has sent the request here: some member's published address is that of "+
-				"a dispatcher; start the members with --address host:port of the service itself")
+				"a dispatcher; start the members with %s host:port of the service itself",
+			words.Setting("Config.Address"))
 	case !to.ok || r.Method == http.MethodConnect:
 		return refuse(http.StatusNotFound, ReasonPath, 0,
 			"the path names no item: give /<item>/..., or /*/... for all members")
@@ -181,23 +184,60 @@ func (d *Dispatcher) setAnswerHeaders(resp *http.Response) error {
 	switch reason := resp.Header.Get(HeaderReason); reason {
 	case ReasonLoop:
 		return refuse(http.StatusLoopDetected, reason, 0,
-			"the address %s of member %s is that of a dispatcher: start it with --address "+
+			"the address %s of member %s is that of a dispatcher: start it with %s "+
 				"host:port of the service beside it",
-			t.loc.Address, t.loc.Member)
+			t.loc.Address, t.loc.Member, words.Setting("Config.Address"))
 	case ReasonNoAddress:
 		return refuse(http.StatusBadGateway, reason, 0,
 			"the address %s of member %s is that of coordd's page, and of no service: start the "+
-				"member with --address host:port of the service beside it",
-			t.loc.Address, t.loc.Member)
+				"member with %s host:port of the service beside it",
+			t.loc.Address, t.loc.Member, words.Setting("Config.Address"))
 	}
-	for name := range resp.Header {
-		if isOurs(name) {
-			delete(resp.Header, name)
-		}
+	endToEnd(resp.Header)
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Header.Set("Connection", "Upgrade")
+		resp.Header.Set("Upgrade", got)
+	} else {
+		endToEnd(resp.Trailer)
+		resp.Body = &trailed{resp.Body, resp}
 	}
 	resp.Header.Set(HeaderMember, url.PathEscape(t.loc.Member))
-	resp.Header.Set(HeaderToken, strconv.FormatUint(t.loc.Token, 10))
+	resp.Header.Set(HeaderGrant, strconv.FormatUint(t.loc.Grant, 10))
 	return nil
+}
+
+// hopByHop are the headers that are for one connection, beside those that Connection names.
+var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate",
+	"Proxy-Authentication-Info", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding",
+	"Upgrade"}
+
+// endToEnd removes from the headers or trailers of an answer what is for one connection, and what
+// is the dispatcher's own to say.
+func endToEnd(h http.Header) {
+	for _, names := range h["Connection"] {
+		for name := range strings.SplitSeq(names, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for name := range h {
+		if isOurs(name) || slices.Contains(hopByHop, http.CanonicalHeaderKey(name)) {
+			delete(h, name)
+		}
+	}
+}
+
+// trailed is the body of an answer, whose trailers are known when it has been read.
+type trailed struct {
+	io.ReadCloser
+	of *http.Response
+}
+
+func (t *trailed) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if err == io.EOF {
+		endToEnd(t.of.Trailer)
+	}
+	return n, err
 }
 
 // failed answers for what did not come to an answer.

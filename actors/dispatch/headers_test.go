@@ -66,9 +66,9 @@ func TestTrailersOfAClientDoNotArrive(t *testing.T) {
 	})
 	conn, in := w.dial()
 	fmt.Fprint(conn, "POST /a/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"+
-		"Trailer: Coordd-Token\r\n\r\n1\r\nx\r\n0\r\nCoordd-Token: 99\r\n\r\n")
+		"Trailer: Coordd-Grant\r\n\r\n1\r\nx\r\n0\r\nCoordd-Grant: 99\r\n\r\n")
 	answers(t, in, 200)
-	if r := <-got; len(r.Trailer) != 0 || fmt.Sprint(r.Header[dispatch.HeaderToken]) != "[42]" {
+	if r := <-got; len(r.Trailer) != 0 || fmt.Sprint(r.Header[dispatch.HeaderGrant]) != "[42]" {
 		t.Errorf("trailers %v, headers %v", r.Trailer, r.Header)
 	}
 }
@@ -150,13 +150,13 @@ func TestAnAddressOfNoServiceIsNoAnswer(t *testing.T) {
 		rw.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
 		http.Error(rw, "this is the page of coordd", http.StatusBadGateway)
 	})
-	w.table.set("a", routing.Location{Member: "n1", Address: page, Token: 1})
+	w.table.set("a", routing.Location{Member: "n1", Address: page, Grant: 1})
 	w.refused(w.do("GET", "/a/", ""), 502, dispatch.ReasonNoAddress)
 	w.table.members = []routing.Member{{ID: "n1", Address: page},
 		{ID: "n2", Address: w.front.Listener.Addr().String()}}
 	a := w.do("GET", "/*/", "")
 	if g := gathered(t, a); a.StatusCode != 503 || !strings.Contains(g.Missing["n1"],
-		"--address host:port") || !strings.Contains(g.Missing["n2"], "dispatcher") {
+		"Config.Address host:port") || !strings.Contains(g.Missing["n2"], "dispatcher") {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/words"
 )
 
 // toMember sends a request to its member. Of a request for an item that is the owner, and another
@@ -115,9 +116,9 @@ func (d *Dispatcher) send(r *http.Request, t *routedRequest) (*http.Response, er
 	if host, port, err := net.SplitHostPort(t.loc.Address); err != nil || host == "" ||
 		port == "" || port == "0" {
 		return nil, refuse(http.StatusBadGateway, ReasonNoAddress, 0,
-			"member %s has no address of a service, but %q: start it with --address host:port of "+
+			"member %s has no address of a service, but %q: start it with %s host:port of "+
 				"the service beside it",
-			t.loc.Member, t.loc.Address)
+			t.loc.Member, t.loc.Address, words.Setting("Config.Address"))
 	}
 	entered := d.places.enter(t.at, t.loc.Member)
 	if t.at = ""; !entered {
@@ -129,7 +130,7 @@ func (d *Dispatcher) send(r *http.Request, t *routedRequest) (*http.Response, er
 	r.URL.Host = t.loc.Address
 	r.Header.Set(HeaderMember, url.PathEscape(t.loc.Member))
 	if !t.broadcast {
-		r.Header.Set(HeaderToken, strconv.FormatUint(t.loc.Token, 10))
+		r.Header.Set(HeaderGrant, strconv.FormatUint(t.loc.Grant, 10))
 	}
 	if t.body != nil {
 		r.Body, _ = t.body.again()
@@ -158,9 +159,10 @@ func (d *Dispatcher) refusalFor(t *routedRequest, err error) (r *refusal) {
 	}
 	if f, ok := errors.AsType[*forbidden](err); ok {
 		return refuse(http.StatusBadGateway, ReasonForbidden, 0,
-			"requests are not sent to member %s at %s: %v; give that member an --address that "+
-				"others reach it by, or allow the network here with --route-allow",
-			t.loc.Member, t.loc.Address, f)
+			"requests are not sent to member %s at %s: %v; give that member another %s, "+
+				"that others reach it by, or allow the network here with %s",
+			t.loc.Member, t.loc.Address, f, words.Setting("Config.Address"),
+			words.Setting("Config.Networks"))
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return refuse(http.StatusBadGateway, ReasonUnreachable, soon,

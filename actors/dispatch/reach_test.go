@@ -83,7 +83,7 @@ func TestARequestIsNotSentWhereConsulIsAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.table.set("a", routing.Location{Member: "n1", Address: "localhost:" + port, Token: 1})
+	w.table.set("a", routing.Location{Member: "n1", Address: "localhost:" + port, Grant: 1})
 	w.table.members = []routing.Member{{ID: "n1", Address: consul}}
 	a := w.do("GET", "/a/v1/kv/x", "")
 	w.refused(a, 502, dispatch.ReasonForbidden)

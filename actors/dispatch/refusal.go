@@ -14,8 +14,8 @@ import (
 // The headers of a dispatched request and of its answer.
 const (
 	HeaderItem = "Coordd-Item" // percent-encoded; an asterisk in a broadcast
-	// the fencing token; in the answer: the one that it was sent with
-	HeaderToken  = "Coordd-Token"
+	// the owner's grant; in the answer: the one that it was sent with
+	HeaderGrant  = "Coordd-Grant"
 	HeaderMember = "Coordd-Member" // percent-encoded
 	// HeaderReason says why the dispatcher itself refused a request; answers of the service have
 	// none.

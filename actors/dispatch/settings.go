@@ -73,6 +73,9 @@ type Config struct {
 	// Locator asks Consul, on any host. Ports 80 and 443 are exempt from this: services have them,
 	// too.
 	Networks []netip.Prefix
+	// Dial connects to a member. Default: TCP, to Networks alone. A Dial of your own decides itself
+	// which addresses it connects to; it is for tests, such as actorstest.Cluster.Dial.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Trusted are the networks of the proxies before this one, such as the front that speaks TLS.
 	// What they say of the client in X-Forwarded-* and Forwarded is passed on, and the proxy's own
 	// address added; from anybody else it is taken out. Default: none.
@@ -145,10 +148,13 @@ func New(cfg Config) (*Dispatcher, error) {
 		places:       newPlaces(cfg.InFlight, cfg.PerMember),
 		broadcasting: make(chan struct{}, max(1, min(mostBroadcasts, cfg.InFlight/2))),
 	}
-	dialer := &net.Dialer{Timeout: connectTime, Control: reachOf(cfg).control}
+	dial := cfg.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: connectTime, Control: reachOf(cfg).control}).DialContext
+	}
 	d.transport = &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, address)
+			conn, err := dial(ctx, network, address)
 			if err != nil {
 				return nil, err
 			}

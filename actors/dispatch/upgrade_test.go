@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 	w.underWay("it waits", 1)
 	w.owner("a", "n1", 42, func(rw http.ResponseWriter, r *http.Request) {
 		upgrade(t, rw, func(conn net.Conn, in io.Reader) {
-			fmt.Fprintf(conn, "token %s\n", r.Header.Get(dispatch.HeaderToken))
+			fmt.Fprintf(conn, "grant %s\n", r.Header.Get(dispatch.HeaderGrant))
 			_, _ = io.Copy(conn, in)
 			fmt.Fprint(conn, "that was all\n")
 		})
@@ -33,8 +34,8 @@ func TestAConnectionCanBeUpgraded(t *testing.T) {
 	if err != nil || resp.StatusCode != 101 || resp.Header.Get(dispatch.HeaderMember) != "n1" {
 		t.Fatalf("%v %v", resp, err)
 	}
-	for _, line := range []string{"token 42\n", "hello\n", "again\n"} {
-		if line != "token 42\n" {
+	for _, line := range []string{"grant 42\n", "hello\n", "again\n"} {
+		if line != "grant 42\n" {
 			fmt.Fprint(conn, line)
 		}
 		if got, err := in.ReadString('\n'); err != nil || got != line {
@@ -68,6 +69,55 @@ func TestAnUpgradedConnectionThatIsSilentEnds(t *testing.T) {
 		t.Errorf("the client got %q, %v", rest, err)
 	}
 	w.idle("its place is free")
+}
+
+// Lines that are for one connection end there: those of a switch of protocols, of hints, of an answer
+// and of its trailers, with those that Connection names.
+func TestLinesForOneConnectionArePassedOnInNoAnswer(t *testing.T) {
+	const lines = "Connection: X-Nominated, keep-alive\r\nKeep-Alive: timeout=5\r\n" +
+		"Proxy-Authenticate: Basic\r\nProxy-Connection: x\r\nX-Nominated: n\r\n" +
+		"proxy-authentication-info: i\r\nCoordd-Reason: busy\r\nX-Plain: p\r\n"
+	for name, c := range map[string]struct{ asked, got, want string }{
+		"switch": {"Connection: Upgrade\r\nUpgrade: websocket\r\n",
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+				lines + "\r\n", "X-Plain: p"},
+		"hints": {"Connection: close\r\n", "HTTP/1.1 103 Early Hints\r\n" + lines +
+			"\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Plain: q\r\n\r\nok", "X-Plain: q"},
+		"answer": {"Connection: close\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + lines +
+			"\r\nok", "X-Plain: p"},
+		"announced trailers": {"Connection: close\r\n", "HTTP/1.1 200 OK\r\nTrailer: X-Plain, " +
+			"Connection, Keep-Alive\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n" + lines +
+			"\r\n", "X-Plain: p"},
+		"trailers": {"Connection: close\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" +
+			"\r\n2\r\nok\r\n0\r\n" + lines + "\r\n", "X-Plain: p"},
+	} {
+		w := newWorld(t)
+		w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(rw).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, c.got)
+		})
+		conn, in := w.dial()
+		fmt.Fprintf(conn, "GET /a/ HTTP/1.1\r\nHost: x\r\n%s\r\n", c.asked)
+		all, _ := io.ReadAll(in)
+		conn.Close()
+		text := string(all)
+		for _, word := range []string{"nominated", "keep-alive", "proxy-", "reason"} {
+			if strings.Contains(strings.ToLower(text), word) {
+				t.Errorf("%s: %s is passed on in\n%s", name, word, text)
+			}
+		}
+		if strings.Count(text, c.want) != 1 || name == "switch" &&
+			(!strings.Contains(text, "Connection: Upgrade") ||
+				!strings.Contains(text, "Upgrade: websocket")) {
+			t.Errorf("%s: %s", name, text)
+		}
+		w.idle("its places are free")
+	}
 }
 
 // A service that goes on in another protocol than the one that was asked for is refused, and its

@@ -81,7 +81,7 @@ func TestABodyThatWaitsToBeAskedForGoesToTheOwner(t *testing.T) {
 	w := newWorld(t, func(c *dispatch.Config) { c.Wait = testkit.Patience })
 	second := w.service(func(rw http.ResponseWriter, r *http.Request) { _, _ = io.Copy(rw, r.Body) })
 	w.owner("a", "n1", 1, func(rw http.ResponseWriter, _ *http.Request) {
-		w.table.set("a", routing.Location{Member: "n2", Address: second, Token: 2})
+		w.table.set("a", routing.Location{Member: "n2", Address: second, Grant: 2})
 		rw.WriteHeader(http.StatusMisdirectedRequest)
 	})
 	conn, in := w.dial()

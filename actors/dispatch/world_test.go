@@ -115,8 +115,8 @@ func (w *world) service(h http.HandlerFunc) string {
 }
 
 // owner makes a member with a service the owner of item.
-func (w *world) owner(item, member string, token uint64, h http.HandlerFunc) {
-	w.table.set(item, routing.Location{Member: member, Address: w.service(h), Token: token})
+func (w *world) owner(item, member string, grant uint64, h http.HandlerFunc) {
+	w.table.set(item, routing.Location{Member: member, Address: w.service(h), Grant: grant})
 }
 
 // underWay waits until n requests are under way.

@@ -1,6 +1,9 @@
 package metrics
 
-import "github.com/coordd/coordd/internal/facts"
+import (
+	"github.com/coordd/coordd/actors/operator"
+	"github.com/coordd/coordd/internal/facts"
+)
 
 // What is counted by state is sorted here and nowhere else. The states of an enumeration add up to
 // all there is: a finer state is one more word in a list and one more case in a function.
@@ -10,24 +13,15 @@ var (
 	phases = []string{"absent", "waiting", "registered", "leaving"}
 
 	// holdingStates are those of an item at its owner.
-	holdingStates = []string{"running", "stopping", "stopped"}
+	holdingStates = []operator.ItemState{operator.ItemRunning, operator.ItemStarting,
+		operator.ItemLooping, operator.ItemFailing,
+		operator.ItemStopping, operator.ItemStuck, operator.ItemWaiting}
 	// itemStates are those of an item of the workload.
 	itemStates = []string{"owned", "waiting", "releasing", "free", "unplaced",
 		"quarantined"}
 	// memberStates are those of a member.
 	memberStates = []string{"ready", "idle", "drained", "leaving", "unreadable", "lost"}
 )
-
-// holdings counts the items of a member by what their work does.
-func holdings(h facts.Holdings) map[string]int {
-	var n [3]int
-	for i := range h.Items.Len() {
-		_, item := h.Items.At(i)
-		n[item.Phase]++
-	}
-	return map[string]int{"running": n[facts.Running], "stopping": n[facts.Stopping],
-		"stopped": n[facts.Stopped]}
-}
 
 // itemCounts counts the workload: waiting items are at a member that may be lost, unplaced ones fit
 // nowhere, quarantined ones are run by nobody because their work failed too often.

@@ -43,7 +43,7 @@ var (
 	phase = describe("coordd_member_phase",
 		"1 for the phase of this member's own record in Consul, 0 for the others.", "phase")
 	memberItems = describe("coordd_member_items",
-		"Items that this member works on or has not released, by what their work does.", "state")
+		"Items that are assigned to this member, by what their work does.", "state")
 	memberAssigned = describe("coordd_member_assigned_items",
 		"Items that the leader wants this member to run.")
 	workRestarts = describe("coordd_work_restarts_total",
@@ -127,9 +127,9 @@ func oneOf(out chan<- prometheus.Metric, d *prometheus.Desc, is string, all ...s
 }
 
 // byState shows how many there are of each state.
-func byState(out chan<- prometheus.Metric, d *prometheus.Desc, n map[string]int, all []string) {
+func byState[S ~string](out chan<- prometheus.Metric, d *prometheus.Desc, n map[S]int, all []S) {
 	for _, state := range all {
-		gauge(out, d, float64(n[state]), state)
+		gauge(out, d, float64(n[state]), string(state))
 	}
 }
 
@@ -146,7 +146,7 @@ func (s *states) collect(out chan<- prometheus.Metric) {
 	gauge(out, leaseLeft, left.Seconds())
 	counter(out, sessions, float64(session.Count))
 	oneOf(out, phase, c.Membership().Get().Phase.String(), phases...)
-	byState(out, memberItems, holdings(c.Holdings().Get()), holdingStates)
+	byState(out, memberItems, c.OwnItems().States, holdingStates)
 	gauge(out, memberAssigned, float64(c.Assignments().Get().Items.Len()))
 	counter(out, logDropped, float64(c.LogRecordsDropped()))
 	if s.outputLost != nil {

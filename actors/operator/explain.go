@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/words"
 )
 
 // Explanation is what there is to say of one item.
@@ -49,10 +52,16 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 // Explained says why the item is where it is, since when, as far as the event log goes back, and
 // what would have to happen for it to run.
 func (i ItemStatus) Explained(log EventLog) Explanation {
-	e := Explanation{ItemStatus: i, There: WordsOf(i.Reason).There, Next: next(i),
-		ThereSince: log.given(i.ID, i.Member)}
-	if i.State == ItemStopping { // its reason is that for leaving
-		e.There = ""
+	e := Explanation{ItemStatus: i, Next: next(i), ThereSince: log.given(i.ID, i.Member)}
+	switch {
+	case i.Member == "" || i.Cause == CauseMoves || i.Cause == CauseLeaves:
+		return e // its reason is that for leaving
+	case i.Pinned == i.Member:
+		e.There = "it is pinned there"
+	case i.Preferred == i.Member:
+		e.There = "it is preferred there"
+	default:
+		e.There = WordsOf(i.Reason).There
 	}
 	if e.There != "" && i.Prefers != "" {
 		e.There += "; it prefers " + i.Prefers
@@ -79,19 +88,41 @@ func (c *Client) item(ctx context.Context, id string, weighed bool) (ItemStatus,
 	items, _, _ := v.items()
 	for _, i := range items {
 		if i.ID == id {
-			return i, nil
+			err = c.compare(ctx, v, &i)
+			return i, err
 		}
 	}
 	return ItemStatus{}, fmt.Errorf("item %q of service %q: %w: it is not in the workload",
 		id, c.keys.Service(), ErrNotFound)
 }
 
-// next says what would have to happen for an item to run.
+// compare tells whether an item runs with another payload than the workload has. Its work knows the
+// one of its start, of the last order to restart it, of the last change that its owner was told of,
+// or one that its owner names.
+func (c *Client) compare(ctx context.Context, v *view, i *ItemStatus) error {
+	n := slices.IndexFunc(v.assigned, func(key keyView) bool { return key.Item == i.ID })
+	if i.State != ItemRunning || i.Removed || n < 0 {
+		return nil
+	}
+	key := v.assigned[n]
+	e, _, _, err := c.store.Get(ctx, c.keys.WorkItem(i.ID), store.Default)
+	if err == nil && e.ModifyIndex > max(i.Grant, key.Restart, key.Changed,
+		v.members[i.Member].reports[i.ID].Read) {
+		i.Outdated = true
+		i.Why = "it runs with an older payload or weight: they were changed since it was started"
+	}
+	return err
+}
+
+// next says what would have to happen for an item to run, or to run elsewhere: one text for each
+// state and cause.
 func next(i ItemStatus) string {
 	switch i.State {
 	case ItemRunning:
 		if i.Removed {
 			return "it was removed from the workload: its owner is told to give it up"
+		} else if i.Outdated {
+			return "\"coordd restart " + i.ID + "\" has it run with the newest one"
 		}
 		return ""
 	case ItemLooping:
@@ -104,22 +135,36 @@ func next(i ItemStatus) string {
 			"lasted for 30 s. Look at what it writes at " + i.Member +
 			", and mend it or its payload"
 	case ItemStarting:
+		if i.Restarts > 0 {
+			return i.Member + " starts it again, after a pause of up to 15 s"
+		}
 		return "its owner reads its payload and starts it, within a second as a rule. Where that " +
 			"takes longer, look at the log of " + i.Member
 	case ItemStopping:
-		return "its work ends, within the --stop-timeout of " + i.Member +
-			", and then the leader gives it to another member"
+		return "its work ends, within the " + words.Setting("Config.StopTimeout") + " of " + i.Member +
+			", and then " + then(i)
+	case ItemFailing:
+		return "it runs at " + i.Member + "; its check passes again, or it is started again. Look " +
+			"at what it writes there"
+	case ItemStuck:
+		return "its work ends, or the process of " + i.Member + " does: end that, for nothing " +
+			"else ends a function; and then " + then(i)
 	case ItemQuarantined:
 		return "an operator mends it or its payload, and says \"coordd restart " + i.ID +
 			"\"; or another member is started, where it is tried"
-	case ItemOwned:
-		if i.Cause != CauseSilent {
-			return ""
-		}
-		return i.Member + " is heard again, or its session ends and the leader gives it to " +
-			"another member. Look at " + i.Member + ": its process may hang, and its work with it"
 	}
 	switch i.Cause {
+	case CauseSilent:
+		return i.Member + " is heard again, or its session ends and the leader gives it to " +
+			"another member. Look at " + i.Member + ": its process may hang, and its work with it"
+	case CauseBehind:
+		return i.Member + " can write its states again. Look at its log, and at the rights of " +
+			"its token (docs/acl.md)"
+	case CauseUntold:
+		return i.Member + " says what it does, within seconds as a rule. Where that takes " +
+			"longer, look at the log of " + i.Member
+	case CauseUnnamed:
+		return "fewer items of " + i.Member + " fail or start: then it is known whether it runs"
 	case CauseNoLeader:
 		return "a member is started, or one that runs reaches Consul and takes the leadership"
 	case CauseFrozen:
@@ -130,9 +175,12 @@ func next(i ItemStatus) string {
 		return "a member that takes items is started, or \"coordd undrain\" is said"
 	case CausePinned:
 		return pinnedAway(i)
+	case CauseRefused:
+		return "Consul takes what the leader writes: look at the rights of the leader's token " +
+			"(docs/acl.md)"
 	case CauseNoRoom:
-		text := "a member with room for it is started, one gets a larger --capacity, or items " +
-			"are removed"
+		text := "a member with room for it is started, one gets a larger " +
+			words.Setting("Config.Capacity") + ", or items are removed"
 		if i.Member != "" {
 			text += ", or " + i.Member + " is back"
 		}
@@ -151,6 +199,17 @@ func next(i ItemStatus) string {
 		return text
 	}
 	return "the leader gives it to a member"
+}
+
+// then is what follows the end of work that is to stop.
+func then(i ItemStatus) string {
+	switch i.Cause {
+	case CauseRestart:
+		return i.Member + " starts it again"
+	case CauseLeaves:
+		return "nobody runs it for now"
+	}
+	return "the leader gives it to another member"
 }
 
 // pinnedAway says what an item takes that cannot go to where it is pinned to.

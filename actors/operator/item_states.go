@@ -11,6 +11,7 @@ import (
 	"github.com/coordd/coordd/actors/internal/leader"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/words"
 )
 
 // view is what Consul holds of a service, read into values. What becomes of an item follows from it
@@ -29,8 +30,8 @@ type view struct {
 	workload   uint64            // the index of its prefix, if it was not weighed
 	weights    map[string]uint64 // of items; nil: not read, and each counts as 1
 	failed     map[string]failedView
-	assigned   []keyView            // in the order of members and items
-	silent     map[string]time.Time // by instance: see SilentInstances of [store.Store]
+	assigned   []keyView              // in the order of members and items
+	doubts     map[string]store.Doubt // by instance: see DoubtedInstances of [store.Store]
 	unreadable []string
 }
 
@@ -87,10 +88,10 @@ func (c *Client) view(ctx context.Context, weighed bool) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking at service %q: %w", k.Service(), err)
 	}
-	// Without it no more is missing than since when somebody is silent.
-	v.silent, _ = c.store.SilentInstances(ctx, k.Service())
+	// Without it no more is missing than since when somebody is silent, and who tells old states.
+	v.doubts, _ = c.store.DoubtedInstances(ctx, k.Service())
 	for _, m := range v.members {
-		m.silent = v.silentSince(m.ID, m.Process)
+		m.doubt = v.doubt(m.ID, m.Process)
 	}
 	return v, nil
 }
@@ -142,12 +143,12 @@ func (v *view) skip(e store.Entry, _ string) {
 	}
 }
 
-// silentSince is when a process of a member was heard last, if its check has run out.
-func (v *view) silentSince(member string, by protocol.Process) time.Time {
+// doubt is why a process of a member is not to be relied on; zero: it is.
+func (v *view) doubt(member string, by protocol.Process) store.Doubt {
 	if by.Instance == "" {
-		return time.Time{}
+		return store.Doubt{}
 	}
-	return v.silent[store.InstanceID(v.keys.Service(), member, by.Instance)]
+	return v.doubts[store.InstanceID(v.keys.Service(), member, by.Instance)]
 }
 
 // memberView is a registered member.
@@ -159,8 +160,9 @@ type memberView struct {
 	reports map[string]protocol.WorkReport
 	// missing are items that the summary counts and does not name, by state
 	missing map[string]int
-	silent  time.Time // since when nothing is heard of it; zero: it is heard, or that is not known
-	used    uint64    // the weight of what it has
+	rest    ItemState   // of all that it does not name, if that is one state; empty: it is not
+	doubt   store.Doubt // zero: it is heard, or that is not known
+	used    uint64      // the weight of what it has
 }
 
 type ackView struct {
@@ -193,6 +195,7 @@ func (m *memberView) tell(s protocol.WorkSummary) {
 		return
 	}
 	m.summary, m.reports, m.missing = &s, map[string]protocol.WorkReport{}, map[string]int{}
+	running := s.Counts[protocol.WorkRunning]
 	for state, n := range s.Counts {
 		if state != protocol.WorkRunning && state != protocol.WorkWaiting {
 			m.missing[state] = n
@@ -202,6 +205,16 @@ func (m *memberView) tell(s protocol.WorkSummary) {
 		m.reports[r.ID] = r
 		if m.missing[r.State]--; m.missing[r.State] <= 0 {
 			delete(m.missing, r.State)
+		}
+		if r.State == protocol.WorkRunning {
+			running--
+		}
+	}
+	if len(m.missing) == 0 {
+		m.rest = ItemRunning
+	} else if len(m.missing) == 1 && running <= 0 {
+		for state := range m.missing {
+			m.rest = ItemState(state)
 		}
 	}
 }
@@ -229,6 +242,7 @@ func (v *view) items() (all []ItemStatus, work StatusWork, loads map[string]*loa
 	}
 	for id, m := range v.members {
 		of(id, m.Status)
+		m.used = 0
 	}
 	for _, key := range v.assigned {
 		if m := v.members[key.Member]; m != nil {
@@ -292,17 +306,17 @@ func (v *view) item(id string) ItemStatus {
 
 // settle counts items of which it is not known by name what they do as what their member counts.
 func (m *memberView) settle(here, all stateCounts) {
-	if m.summary == nil || len(m.missing) == 0 || !m.silent.IsZero() {
+	if m.summary == nil || len(m.missing) == 0 || m.doubt != (store.Doubt{}) {
 		return
 	}
 	move := func(to ItemState, n int) {
-		n = min(n, here[ItemOwned], all[ItemOwned])
+		n = min(n, here[ItemUnknown], all[ItemUnknown])
 		if n == 0 {
 			return
 		}
 		for _, c := range []stateCounts{here, all} {
-			if c[ItemOwned] -= n; c[ItemOwned] == 0 {
-				delete(c, ItemOwned)
+			if c[ItemUnknown] -= n; c[ItemUnknown] == 0 {
+				delete(c, ItemUnknown)
 			}
 			c[to] += n
 		}
@@ -310,7 +324,7 @@ func (m *memberView) settle(here, all stateCounts) {
 	for _, state := range ItemStates {
 		move(state, m.missing[string(state)])
 	}
-	move(ItemRunning, here[ItemOwned])
+	move(ItemRunning, here[ItemUnknown])
 }
 
 func (v *view) weight(item string) uint64 { return max(1, v.weights[item]) }
@@ -325,52 +339,83 @@ func (v *view) owned(key keyView) ItemStatus {
 		v.lost(&i)
 		return i
 	}
-	i.Token = max(key.created, m.index)
+	i.Grant = max(key.created, m.index)
 	ack := v.acks[key.Member]
 	report, named := m.reports[key.Item]
 	inherited := key.created < m.index
 	switch {
-	case key.Unreadable:
-		i.State, i.Why = ItemStopping, "its key cannot be read: its owner gives it up"
-	case key.State == protocol.StateRel:
-		i.State, i.Why = ItemStopping, "it is on its way to another member"
-		switch key.Reason {
-		case leader.Failing:
-			i.Why = "its work failed too often here: it is tried at another member"
-		case leader.Quarantined:
-			i.Why = "its work failed too often: nobody is to run it"
-		}
-		if m.Status == protocol.StatusLeaving {
-			i.Why = key.Member + " is leaving"
-		}
-		i.report(report)
-		if report.State != protocol.WorkStopping {
-			i.Since = time.Time{} // it has not told yet
-		}
+	case key.Unreadable, key.State == protocol.StateRel,
+		m.Status == protocol.StatusLeaving && report.Ends():
+		v.leaves(&i, key, report)
 	case inherited && ack.Session == m.session && !ack.Clear:
 		i.State, i.Cause = ItemWaiting, CausePredecessor
 		i.Why = "a former process of " + key.Member + " may still work on it"
 		if m.summary != nil {
 			i.Until = m.summary.ClearAt
 		}
-	case !m.silent.IsZero(): // what it told last is no word about now
+	case m.doubt != (store.Doubt{}): // what it told last is no word about now
 		i.report(report)
-		i.State, i.Cause, i.Since, i.NextStart = ItemOwned, CauseSilent, m.silent, time.Time{}
-		i.Why = fmt.Sprintf("%s is silent since %s: what its work does is not known", m.ID,
-			utcText(m.silent))
+		i.State, i.NextStart = ItemUnknown, time.Time{}
+		i.Cause, i.Since, i.Why = m.doubtful()
 	case m.summary == nil:
-		i.State, i.Why = ItemOwned, key.Member+" has not told yet what its work does"
+		i.State, i.Cause = ItemUnknown, CauseUntold
+		i.Why = key.Member + " has not told yet what its work does"
 	case key.created > m.summary.Upto:
 		i.State, i.Why = ItemStarting, "it was granted a moment ago"
-	case named:
-		i.reported(report)
-	case len(m.missing) > 0:
-		i.State, i.Why = ItemOwned, key.Member+
-			" names a part of its items that do not run, and this is not one of them"
+	case named, m.rest != "":
+		report.State = cmp.Or(report.State, string(m.rest))
+		if i.reported(report); report.Ends() {
+			i.Cause = CauseRestart
+		}
 	default:
-		i.State = ItemRunning
+		i.State, i.Cause = ItemUnknown, CauseUnnamed
+		i.Why = key.Member + " names a part of its items that do not run, and this is not one of " +
+			"them"
 	}
 	return i
+}
+
+// doubtful says why it is not known what the work of the member's items does.
+func (m *memberView) doubtful() (cause Cause, since time.Time, why string) {
+	if m.doubt.Warns != "" {
+		return CauseBehind, time.Time{}, m.ID + " cannot tell what its work does: its check warns"
+	}
+	return CauseSilent, m.doubt.Since, fmt.Sprintf("%s is silent since %s: what its work does is "+
+		"not known", m.ID, utcText(m.doubt.Since))
+}
+
+// leaves is an item that its owner is to give up.
+func (v *view) leaves(i *ItemStatus, key keyView, r protocol.WorkReport) {
+	i.State, i.Cause, i.Why = ItemStopping, CauseMoves, "it is on its way to another member"
+	to, why := v.barred(i)
+	switch {
+	case i.Removed:
+		i.Cause, i.Why = CauseLeaves, "it was removed from the workload"
+	case key.Unreadable:
+		i.Why = "its key cannot be read: its owner gives it up"
+	case key.Reason == leader.Failing:
+		i.Why = "its work failed too often here: it is tried at another member"
+	case key.Reason == leader.Quarantined:
+		i.Cause, i.Why = CauseLeaves, "its work failed too often: nobody is to run it"
+	case v.members[i.Member].Status == protocol.StatusLeaving:
+		i.Why = i.Member + " is leaving"
+	}
+	if i.Cause == CauseMoves && to != "" {
+		i.Cause, i.Why = CauseLeaves, "its owner is to give it up, and "+why
+	}
+	i.report(r)
+	switch r.State {
+	case protocol.WorkStopping:
+	case protocol.WorkStuck:
+		i.State, i.Why = ItemStuck, stuckText()
+	default:
+		i.Since = time.Time{} // it has not told yet
+	}
+}
+
+// stuckText says that work ignores its order.
+func stuckText() string {
+	return "it was told to stop, and has not ended within the " + words.Setting("Config.StopTimeout")
 }
 
 // reported is what the owner says of the item by name.
@@ -381,15 +426,22 @@ func (i *ItemStatus) reported(r protocol.WorkReport) {
 	case ItemRunning:
 	case ItemStarting:
 		i.Why = "its work has not begun"
+		if r.Restarts > 0 {
+			i.Why = "its work has ended, and is started again"
+		}
 	case ItemStopping:
 		i.Why = "its work was told to stop"
+	case ItemStuck:
+		i.Why = stuckText()
+	case ItemFailing:
+		i.Why = "its check fails: " + r.Check
 	case ItemLooping:
-		i.Why = "its work ends by itself again and again"
+		i.Why = "its work ends again and again"
 		if r.Over {
 			i.Why = "its work failed too often here: the leader takes it away"
 		}
 	default:
-		i.State = ItemOwned
+		i.State, i.Cause = ItemUnknown, CauseUntold
 		i.Why = i.Member + " says a word that this version does not know: " + r.State
 	}
 }
@@ -487,6 +539,11 @@ func (v *view) barred(i *ItemStatus) (Cause, string) {
 	if cause, why := v.held(); cause != "" {
 		return cause, why
 	}
+	for key, why := range v.note.Refused {
+		if item := strings.HasPrefix(key, "assignments/"); item && strings.HasSuffix(key, "/"+i.ID) {
+			return CauseRefused, "Consul refuses what the leader writes about it: " + why
+		}
+	}
 	if i.Pinned != "" {
 		if why := v.unpinnable(i.ID, i.Pinned); why != "" {
 			return CausePinned, why
@@ -511,10 +568,6 @@ func (v *view) free(id string) ItemStatus {
 		return i
 	}
 	i.Cause, i.Why = CausePlacing, "about to be given to "+cmp.Or(i.Pinned, "a member")
-	if i.Pinned == "" && v.weights == nil && !slices.ContainsFunc(v.takers(),
-		func(m *memberView) bool { return m.Capacity == 0 }) {
-		i.Why += ", unless it weighs more than any of them has room for"
-	}
 	return i
 }
 
@@ -522,7 +575,7 @@ func (v *view) free(id string) ItemStatus {
 func (v *view) noRoom(item string, takers []*memberView) string {
 	if v.weight(item) == 1 {
 		return "every member that takes items is full: start another one, or give one a larger " +
-			"--capacity"
+			words.Setting("Config.Capacity")
 	}
 	room := func(m *memberView) uint64 { return m.Capacity - min(m.used, m.Capacity) }
 	most := slices.MaxFunc(takers, func(a, b *memberView) int {

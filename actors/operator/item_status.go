@@ -7,17 +7,22 @@ import (
 // ItemState says what becomes of an item, as far as Consul tells.
 type ItemState string
 
-// The states of an item. Of those that have an owner all but ItemOwned, ItemStopping and some of
+// The states of an item. Of those that have an owner all but ItemUnknown, ItemStopping and some of
 // ItemWaiting are what the owner itself says.
 const (
 	// ItemRunning: its work runs. It may have been restarted.
 	ItemRunning ItemState = "running"
 	// ItemStarting: it has an owner, and its work has not begun yet.
 	ItemStarting ItemState = "starting"
-	// ItemLooping: its work ends by itself again and again, and is restarted with growing pauses.
+	// ItemLooping: its work ends again and again without being told to, by itself or by the guard
+	// or the lease, and is restarted with growing pauses.
 	ItemLooping ItemState = "crash-looping"
+	// ItemFailing: its work runs, and its check fails.
+	ItemFailing ItemState = "failing-check"
 	// ItemStopping: its owner is to give it up, or has stopped its work.
 	ItemStopping ItemState = "stopping"
+	// ItemStuck: its work was told to stop, and has not ended within the stop timeout of its owner.
+	ItemStuck ItemState = "stuck"
 	// ItemWaiting: nobody works on it that is known of, and nobody else may yet: it waits for the
 	// lease of a member that is gone, or of its owner's previous process.
 	ItemWaiting ItemState = "waiting"
@@ -27,15 +32,16 @@ const (
 	// at another one, or there was none. [Client.Restart] ends that, and another member that takes
 	// it if there was none.
 	ItemQuarantined ItemState = "quarantined"
-	// ItemOwned: it has an owner that does not tell what the work does, or is silent.
-	ItemOwned ItemState = "owned"
+	// ItemUnknown: it has an owner, and it is not known what the work does.
+	ItemUnknown ItemState = "unknown"
 )
 
 // ItemStates are all states, in the order in which they are shown.
-var ItemStates = []ItemState{ItemRunning, ItemStarting, ItemLooping, ItemStopping, ItemWaiting,
-	ItemFree, ItemQuarantined, ItemOwned}
+var ItemStates = []ItemState{ItemRunning, ItemStarting, ItemLooping, ItemFailing, ItemStopping,
+	ItemStuck, ItemWaiting, ItemFree, ItemQuarantined, ItemUnknown}
 
-// Cause says why an item is in a state in which nobody is known to work on it.
+// Cause says why an item is in a state in which its work is not known to run, and does not begin by
+// itself.
 type Cause string
 
 // The causes.
@@ -46,11 +52,21 @@ const (
 	CauseNoMembers   Cause = "no-members"  // no member takes items
 	CausePinned      Cause = "pinned"      // to a member that is not there, or takes none
 	CauseNoRoom      Cause = "no-room"     // every member is full
+	CauseRefused     Cause = "refused"     // Consul refuses what the leader writes about it
 	CausePlacing     Cause = "placing"     // it is about to be given to a member
 	CauseLost        Cause = "lost-member" // its owner is gone, and may still be within its lease
 	CauseKept        Cause = "kept"        // its owner has asked for its items to wait for it
 	CausePredecessor Cause = "predecessor" // a former process of its owner may be within its lease
 	CauseSilent      Cause = "silent"      // its owner is heard no more, and is registered still
+	CauseBehind      Cause = "behind"      // its owner cannot write what its work does
+	CauseUntold      Cause = "untold"      // its owner has not said yet what its work does
+	CauseUnnamed     Cause = "unnamed"     // its owner has counted it, and named others
+
+	// Of an item whose work is to stop, or ignores that.
+
+	CauseMoves   Cause = "moves"   // another member gets it
+	CauseLeaves  Cause = "leaves"  // its owner is to give it up, and no other member takes it now
+	CauseRestart Cause = "restart" // its owner starts it again
 )
 
 // ItemStatus is one item: who has it, what its work does, and why.
@@ -69,9 +85,10 @@ type ItemStatus struct {
 	// "version 2".
 	Prefers string `json:"prefers,omitempty"`
 
-	Token uint64    `json:"token,omitempty"` // its fencing token; 0: not known
-	Since time.Time `json:"since,omitzero"`  // of the state; zero: not known
-	// Restarts is how often its work has ended by itself since its owner started it.
+	// Grant is the number of the grant that its fencing tokens begin with; 0: not known.
+	Grant uint64    `json:"grant,omitempty"`
+	Since time.Time `json:"since,omitzero"` // of the state; zero: not known
+	// Restarts is how often its work has ended without being told to since its owner started it.
 	Restarts   int       `json:"restarts,omitempty"`
 	LastExit   string    `json:"last_exit,omitempty"` // what it said then
 	LastExitAt time.Time `json:"last_exit_at,omitzero"`
@@ -86,6 +103,9 @@ type ItemStatus struct {
 	Preferred string `json:"preferred,omitempty"`
 	// Removed: it is not in the workload any more.
 	Removed bool `json:"removed,omitempty"`
+	// Outdated: its work runs with another payload or weight than the workload has by now. Only
+	// [Client.Explain] says so.
+	Outdated bool `json:"outdated,omitempty"`
 }
 
 // ItemFilter says which items are asked for. An empty list leaves its part open.

@@ -102,7 +102,7 @@ func (c *Client) IsDrained(ctx context.Context, member string) (bool, error) {
 }
 
 // Restart orders that the work of items is stopped and started once more, at the member that has
-// it, under the same fencing token and with the payload that the item has then. An order is about
+// it, under the same grant and with the payload that the item has then. An order is about
 // the work that was granted before it: it takes effect once at most, and none on an item without an
 // owner or on its way. The leader passes it on; while it is frozen or braked, later. The order's
 // key stays.

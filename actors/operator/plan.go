@@ -32,10 +32,6 @@ type Plan struct {
 	// that nobody runs now.
 	Moving   int `json:"moving"`
 	Starting int `json:"starting"`
-	// Minimum is how many items move at the least, by any planner; it is counted without the
-	// planner. Exact: no plan needs fewer. Else, as the weights differ, it is a lower bound.
-	Minimum int  `json:"minimum"`
-	Exact   bool `json:"minimum_exact"`
 	// The imbalance is the difference between the largest and the smallest load, in weight, among
 	// members that take work: those of now, and those of then.
 	ImbalanceBefore uint64 `json:"imbalance_before"`
@@ -133,8 +129,7 @@ const maxAdded = 1000
 // planOf says with names what a forecast says with places.
 func planOf(f leader.Forecast) Plan {
 	p := Plan{Moves: []PlanMove{}, Unplaced: []PlanUnplaced{}, Members: []PlanMember{},
-		Minimum: f.Least, Exact: f.Exact, Removed: f.Removed, Brake: f.Brake,
-		Quarantined: f.Quarantined, Version: f.Version}
+		Removed: f.Removed, Brake: f.Brake, Quarantined: f.Quarantined, Version: f.Version}
 	members := map[string]*PlanMember{}
 	for i, m := range f.Members {
 		members[m.ID] = &PlanMember{ID: m.ID, Capacity: m.Capacity, TakesWork: !m.Drain,
@@ -164,7 +159,6 @@ func planOf(f leader.Forecast) Plan {
 			p.Starting++
 		case move.From == placement.None: // its owner is gone
 			m.Why = leader.Takeover
-			p.Minimum++
 			fallthrough
 		default:
 			p.Moving++
@@ -181,7 +175,6 @@ func planOf(f leader.Forecast) Plan {
 			p.Moves = append(p.Moves, PlanMove{Item: f.Items[u.Item].ID, From: at,
 				Why: leader.Takeover})
 			p.Moving++
-			p.Minimum++
 			members[at].Gives++
 			at = ""
 		case stops[u.Item]:

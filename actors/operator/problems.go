@@ -44,11 +44,14 @@ var troubles = []struct {
 	one, many string
 }{
 	{ItemLooping, "loops", "loop"},
+	{ItemFailing, "fails its check", "fail their check"},
+	{ItemStuck, "ignores its order to stop", "ignore their order to stop"},
 	{ItemQuarantined, "is quarantined", "are quarantined"},
 	{ItemWaiting, "waits", "wait"},
 	{ItemFree, "is free", "are free"},
 	{ItemStarting, "has been starting for more than a minute",
 		"have been starting for more than a minute"},
+	{ItemUnknown, "is not known to run", "are not known to run"},
 }
 
 // problems says what is wrong: nobody leads, items run nowhere or loop, members fail or are silent.
@@ -64,8 +67,9 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 	for _, t := range troubles {
 		alike := map[string][]ItemStatus{} // by why
 		for _, i := range items {
-			if i.State != t.state || i.Removed ||
-				t.state == ItemStarting && (i.Since.IsZero() || now.Sub(i.Since) <= slowStart) {
+			if i.State != t.state || i.Removed && t.state != ItemStuck ||
+				t.state == ItemStarting && (i.Since.IsZero() || now.Sub(i.Since) <= slowStart) ||
+				t.state == ItemUnknown && i.Cause != CauseUntold { // its member's problem, if any
 				continue
 			}
 			why := ""
@@ -76,7 +80,8 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 		}
 		for _, why := range slices.Sorted(maps.Keys(alike)) {
 			n, verb := len(alike[why]), t.many
-			if t.state == ItemLooping || t.state == ItemQuarantined {
+			if t.state == ItemLooping || t.state == ItemQuarantined ||
+				t.state == ItemStuck || t.state == ItemFailing {
 				n = max(n, s.Work.States[t.state]) // some may not be named
 			}
 			if n == 1 {
@@ -91,6 +96,10 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 		}
 	}
 	for _, m := range s.Members {
+		if m.Warns != "" {
+			add("silent-member", "%s cannot tell what the work of its items (%d) does: %s", m.ID,
+				m.Items, m.Warns)
+		}
 		if !m.SilentSince.IsZero() {
 			add("silent-member", "%s is silent since %s: its health check has run out, and "+
 				"its session has not; its items (%d) stay with it until that ends, and what "+

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write what is said in testdata anew")
 //	== NAME
 //	# why that has to be said
 //	what is in Consul, by the lines of desk.do
-//	---- a look, as in desk.look
+//	---- a look, as in desk.look, or "do" and one more line for desk.do
 //	what is said
 //
 // The clock begins at 2000-01-01T00:00:00Z. There may be several looks, each behind a line of
@@ -88,7 +88,9 @@ func (d *desk) play(head, block string) string {
 			d.t.Errorf("%s\n%s\nwant (go test ./actors/operator -update writes it anew)\n%s", look,
 				got, want)
 		}
-		again += "---- " + look + "\n" + got + "\n"
+		if again += "---- " + look + "\n"; got != "" {
+			again += got + "\n"
+		}
 	}
 	return again
 }
@@ -141,9 +143,10 @@ func (d *desk) do(line string) {
 		d.must(agent.ServiceRegister(&api.AgentServiceRegistration{ID: key, Name: "demo",
 			Check: &api.AgentServiceCheck{CheckID: "service:" + key, TTL: "3s",
 				Status: api.HealthPassing}}))
-	case "reports": // to the check of an instance; NOW stands for the time
+	case "reports", "warns": // to the check of an instance; NOW stands for the time
+		status := map[string]string{"reports": api.HealthPassing, "warns": api.HealthWarning}[verb]
 		value = strings.Replace(value, "NOW", time.Now().UTC().Format(time.RFC3339), 1)
-		d.must(agent.UpdateTTL("service:"+key, value, api.HealthPassing))
+		d.must(agent.UpdateTTL("service:"+key, value, status))
 	case "sleep":
 		pause, err := time.ParseDuration(key)
 		d.must(err)
@@ -176,6 +179,14 @@ func (d *desk) look(args []string) string {
 	}
 	var said []any
 	switch args[0] {
+	case "do":
+		d.do(strings.Join(args[1:], " "))
+		return ""
+	case "word": // of an item
+		e, err := d.op.Explain(ctx, args[1])
+		d.must(err)
+		words.see(e)
+		return strings.TrimRight(fmt.Sprintf("%s %s: %s; %s", e.State, e.Cause, e.Why, e.Next), " ;")
 	case "status":
 		said = append(said, status)
 	case "members":
@@ -192,7 +203,9 @@ func (d *desk) look(args []string) string {
 		for _, i := range items {
 			said = append(said, i)
 		}
-	case "problems":
+	case "problems": // without the weights, as the command says them
+		status, err = d.op.Status(ctx)
+		d.must(err)
 		return status.Problem()
 	case "explain": // an item
 		var e operator.Explanation

@@ -89,6 +89,9 @@ type StatusMember struct {
 	// Consul has taken that away (after a minute), the machine is lost together with its Consul
 	// agent, or the reader's token may not read the service's health.
 	SilentSince time.Time `json:"silent_since,omitzero"`
+	// Warns is what the member says beside its check, if that warns: it cannot write what its work
+	// does.
+	Warns string `json:"warns,omitempty"`
 	// FailedItems is how many items failed here too often and were moved elsewhere since it was
 	// registered.
 	FailedItems int `json:"failed_items,omitempty"`
@@ -146,6 +149,12 @@ func (c *Client) Items(ctx context.Context) (Status, []ItemStatus, error) {
 		return Status{}, nil, err
 	}
 	s, _, items := v.describe(time.Now())
+	placing := func(i ItemStatus) bool { return i.Cause == CausePlacing }
+	limited := func(m StatusMember) bool { return m.Capacity > 0 }
+	if slices.ContainsFunc(items, placing) && slices.ContainsFunc(s.Members, limited) {
+		v.weights = c.weighed(ctx, v.workload) // only they tell whether there is room
+		s, _, items = v.describe(time.Now())
+	}
 	return s, items, nil
 }
 
@@ -182,13 +191,14 @@ func (v *view) describe(now time.Time) (Status, Holders, []ItemStatus) {
 		}
 		m := v.members[id]
 		if m == nil {
-			has.Since, has.SilentSince = v.missedSince(id), v.silentSince(id, v.acks[id].By)
+			has.Since, has.SilentSince = v.missedSince(id), v.doubt(id, v.acks[id].By).Since
 			s.Absent = append(s.Absent, has)
 			continue
 		}
 		has.Address, has.Idle, has.Capacity, has.Zone = m.Address, m.Idle, m.Capacity, m.Zone
 		has.Version, has.WorkVersion = m.Version, m.WorkVersion
-		has.Lease, has.SilentSince = v.leaseOf(m), m.silent
+		has.Lease, has.SilentSince = v.leaseOf(m), m.doubt.Since
+		has.Warns = m.doubt.Warns
 		_, has.Drained = v.orders.Drained[id]
 		for _, f := range v.failed {
 			if f.FailsAt(id, m.session, now) {

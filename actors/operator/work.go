@@ -78,6 +78,9 @@ func (c *Client) ImportWork(ctx context.Context, items []WorkInput,
 	}
 	for done := 0; done < len(items); {
 		n, err := c.writeSome(ctx, items[done:])
+		if errors.Is(err, ErrConflict) {
+			return fmt.Errorf("adding work: %d of %d items are written: %w", done, len(items), err)
+		}
 		if err != nil {
 			return fmt.Errorf("adding work: %d of %d items are written; do it again to go on: %w",
 				done, len(items), err)

@@ -19,7 +19,7 @@
 //     there or single long polls fail; when that cannot be held the answer is ErrNotReady. While
 //     Consul can be reached the answer follows a change within the time of a notification and the
 //     rest between two reads: 1 s at the most, 10 ms as a rule.
-//  3. The tokens that are answered are those of the work: max of the CreateIndexes of the
+//  3. The grants that are answered are those of the work: max of the CreateIndexes of the
 //     assignment key and of the member's record.
 //  4. Locate of an owned item asks nobody and allocates nothing.
 //  5. A router that nobody asks costs nothing. One in use holds a long poll for each member and two
@@ -32,7 +32,7 @@
 // Not guaranteed: that the owner is alive and answers. A member that was killed is its items' owner
 // until Consul ends its session, up to twice its TTL; nobody else is. Nor that the owner still is
 // the owner when a request arrives there: no answer of this kind can promise that. The
-// receiver of the request compares the token with its own, and refuses. Nor that an item with an
+// receiver of the request compares the grant with its own, and refuses. Nor that an item with an
 // owner is located: a grant raises no ack, so a long poll that has died unnoticed hides a grant
 // until the poll ends, 5 minutes at the most. The answer is ErrNoOwner until then.
 //

@@ -9,9 +9,10 @@ import (
 type Location struct {
 	Member  string `json:"member"`
 	Address string `json:"address"` // as the member published it; may be empty
-	// Token is the fencing token of the work: larger with every grant of the item and every restart
-	// of its member.
-	Token uint64 `json:"token"`
+	// Grant is the number of the grant that the member works under: larger with every grant of the
+	// item and every restart of its member. Each run of the work has a fencing token of its own,
+	// which begins with this number.
+	Grant uint64 `json:"grant"`
 }
 
 // The answers that are no location; to be told apart with errors.Is. Their texts name the item.

@@ -24,7 +24,7 @@ func (t *table) look(item string, now time.Time) (Location, finding) {
 		return Location{}, f
 	}
 	p := newest.peer
-	return Location{Member: p.id, Address: p.address, Token: max(newest.create, p.record)}, owned
+	return Location{Member: p.id, Address: p.address, Grant: max(newest.create, p.record)}, owned
 }
 
 // keylessFinding is the finding for an item without a key.

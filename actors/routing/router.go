@@ -57,7 +57,7 @@ var ErrConfig = errors.New("bad setting")
 func (c Config) Validate() error {
 	var errs []error
 	if _, err := protocol.KeysOf(c.Service); err != nil {
-		errs = append(errs, fmt.Errorf("%w: service: %v", ErrConfig, err))
+		errs = append(errs, fmt.Errorf("%w: %v", ErrConfig, err))
 	}
 	if c.MaxAge != 0 && c.MaxAge < MinMaxAge {
 		errs = append(errs, fmt.Errorf("%w: max age %v: give at least %v", ErrConfig, c.MaxAge,

@@ -120,19 +120,19 @@ func expect(t *testing.T, table *routing.Table, item, want string) routing.Locat
 	return loc
 }
 
-func TestTheTokenIsTheLargerIndexOfTheKeyAndTheRecord(t *testing.T) {
+func TestTheGrantIsTheLargerIndexOfTheKeyAndTheRecord(t *testing.T) {
 	w, table, gen := setting(t)
 	created := w.grant("a", "n1", "s1")
 	w.fold(table, gen, start)
 	if loc := expect(t, table, "a", "owned"); loc != (routing.Location{Member: "n1",
-		Address: "n1:80", Token: created}) {
+		Address: "n1:80", Grant: created}) {
 		t.Errorf("%+v", loc)
 	}
-	// restarted: what it has is inherited, with a larger token
+	// restarted: what it has is inherited, under a larger grant
 	record := w.register("n1", "s1b", true)
 	w.fold(table, gen, start)
-	if loc := expect(t, table, "a", "owned"); loc.Token != record {
-		t.Errorf("%+v, want token %d", loc, record)
+	if loc := expect(t, table, "a", "owned"); loc.Grant != record {
+		t.Errorf("%+v, want grant %d", loc, record)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestOfTwoKeysTheOneCreatedLaterCounts(t *testing.T) {
 	table.Acks(w.view(w.keys.Acks()), gen)
 	expect(t, table, "a", "moving") // n1's share is older than its record
 	table.Share("n2", w.view(w.keys.AssignmentsOf("n2")), gen, start)
-	if loc := expect(t, table, "a", "owned"); loc.Member != "n2" || loc.Token != created {
+	if loc := expect(t, table, "a", "owned"); loc.Member != "n2" || loc.Grant != created {
 		t.Errorf("%+v", loc)
 	}
 	w.fold(table, gen, start)

@@ -42,13 +42,17 @@ func (s *site) assigned(now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// working tells which member has work that ends again and again.
+// working tells which member has work that ends again and again, or ignores its order to stop.
 func (s *site) working(time.Time) error {
 	var errs []error
 	for i, own := range s.own.look(context.Background()).own {
 		if n := own.States[operator.ItemLooping]; n > 0 {
 			errs = append(errs, fmt.Errorf("work of %s ends again and again: %d (%s)",
 				s.members[i].ID(), n, named(own.Looping)))
+		}
+		if n := own.States[operator.ItemStuck]; n > 0 {
+			errs = append(errs, fmt.Errorf("work of %s ignores its order to stop: %d (%s)",
+				s.members[i].ID(), n, named(own.Stuck)))
 		}
 	}
 	return errors.Join(errs...)

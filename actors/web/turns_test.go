@@ -19,7 +19,7 @@ func newThousands() *thousands {
 	l := &thousands{}
 	for i := range maxItems {
 		l.items = append(l.items, operator.ItemStatus{ID: fmt.Sprintf("device_group_%05d", i),
-			State: operator.ItemRunning, Member: "n1", Token: 1})
+			State: operator.ItemRunning, Member: "n1", Grant: 1})
 	}
 	return l
 }

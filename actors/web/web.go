@@ -15,6 +15,7 @@ import (
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/httpserver"
 	"github.com/coordd/coordd/internal/printable"
+	"github.com/coordd/coordd/internal/words"
 	"github.com/coordd/coordd/supervisor"
 )
 
@@ -172,8 +173,8 @@ func noService(next http.Handler) http.Handler {
 		}
 		w.Header().Set(dispatch.HeaderReason, dispatch.ReasonNoAddress)
 		http.Error(w,
-			"this is the page of coordd, and no service: start the member with --address "+
-				"host:port of the service beside it",
+			"this is the page of coordd, and no service: start the member with "+
+				words.Setting("Config.Address")+" host:port of the service beside it",
 			http.StatusBadGateway)
 	})
 }

@@ -34,7 +34,7 @@ func (s *serviceFlags) reached(ctx context.Context) (*operator.Client, error) {
 	}
 	o, err := operator.New(client, s.service)
 	if err != nil {
-		return nil, usage("--service: %v", err)
+		return nil, usage("--%v", err)
 	}
 	wait, cancel := context.WithTimeout(ctx, refusedTimeout)
 	err = o.Reach(wait)

@@ -108,7 +108,7 @@ func (a *app) runDev(ctx context.Context, o devFlags, log *slog.Logger) error {
 	defer consul.Close()
 	op, err := operator.New(consul.Client(), o.service)
 	if err != nil {
-		return usage("--service: %v", err)
+		return usage("--%v", err)
 	}
 	op = op.As(whoami())
 	consulLn, err := listen("consul-addr", o.consulAddr)

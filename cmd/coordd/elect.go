@@ -48,9 +48,10 @@ has to be set up for it. The election is held on Consul, or on ZooKeeper with --
 of coordd come before the command: what follows the command is the command's own.
 
 The command gets COORDD_ELECTION, COORDD_MEMBER (its --id) and COORDD_TOKEN, the fencing token. The
-token rises from one leader to the next. Pass it on to what the command writes to: there a late
-write of a former leader can be refused. One argument alone is a shell command, several are a
-program and its arguments. The command has no standard input.
+token rises from one leader to the next, and with each start, which its last four digits count. Pass
+it on to what the command writes to: there a late write of a former leader can be refused. One
+argument alone is a shell command, several are a program and its arguments. The command has no
+standard input.
 
 When the command ends by itself, the leadership is given up, and coordd elect ends with the
 command's exit code (128 and the signal's number if a signal ended it). When the leadership is lost

@@ -17,6 +17,7 @@ import (
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/actors/election/onzk"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/guard"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -37,7 +38,9 @@ type commandRunner struct {
 	done bool
 	code int
 
-	started bool // the command was started; the duties come one after the other
+	started bool   // the command was started; the duties come one after the other
+	token   uint64 // of the leadership that it was started in last
+	runs    uint64 // starts in it, as far as there are tokens for them
 }
 
 func newCommandRunner(o electFlags, conn electConn, name, command string,
@@ -129,13 +132,17 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 			errCommandStopped)
 	}
 	r.started = true
+	if r.token != s.Token {
+		r.token, r.runs = s.Token, 0
+	}
+	r.runs = min(r.runs+1, facts.Runs-1)
 	r.forwardLease() // the forwarder may be late
 	for len(r.signals) > 0 {
 		<-r.signals // they were for nobody
 	}
 	env := []string{
 		"COORDD_ELECTION=" + r.name,
-		"COORDD_TOKEN=" + strconv.FormatUint(s.Token, 10),
+		"COORDD_TOKEN=" + strconv.FormatUint(facts.Token(s.Token, r.runs), 10),
 		"COORDD_MEMBER=" + r.id,
 	}
 	if !s.Period.IsZero() {
@@ -146,7 +153,7 @@ func (r *commandRunner) runCommand(ctx context.Context, s election.Status) error
 		Session: s.Session,         // there may be another one since
 		NoWait:  s.Period.IsZero(), // others may be able to run it, but not again
 		Name:    r.name, Command: r.command, Signals: r.signals,
-		Ended: func(_ time.Time, why guard.Reason) { byItself = why == guard.Ended },
+		Ended: func(_, _ time.Time, why guard.Reason) { byItself = why == guard.Ended },
 		Env:   env,
 	})
 	if !s.Period.IsZero() {

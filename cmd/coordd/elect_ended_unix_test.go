@@ -43,6 +43,41 @@ func (c lapsed) Err() error {
 	return nil
 }
 
+// Its lease had run out, and it took its leadership again under the same token.
+func TestEachStartOfAnElectedCommandHasATokenOfItsOwn(t *testing.T) {
+	privateRuntimeDir(t)
+	file := filepath.Join(t.TempDir(), "log")
+	conn := leased{contact: messages.NewState(election.Contact{Session: "s",
+		Lease: facts.Lease{Start: time.Now(), TTL: time.Hour}})}
+	r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
+		"echo $COORDD_TOKEN >>"+file+"; exec sleep 1000", slog.New(slog.DiscardHandler))
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	must(t, r.runGuard(ctx, &group))
+	must(t, r.guard.AwaitUp(ctx))
+	want := ""
+	for _, run := range []struct {
+		token uint64
+		want  string
+	}{{7, "70001\n"}, {7, "70002\n"}, {8, "80001\n"}} {
+		want += run.want
+		duty, end := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- r.runCommand(duty, election.Status{Token: run.token, Session: "s"})
+		}()
+		testkit.Eventually(t, "a start with the tokens "+want, func() bool {
+			b, _ := os.ReadFile(file)
+			return string(b) == want
+		})
+		end()
+		must(t, <-ended)
+	}
+	cancel()
+	group.Wait()
+}
+
 // The process stood still just before it began its command: its session has expired, others may
 // lead, and it has a new session already.
 func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {

@@ -65,7 +65,7 @@ func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 		if err != nil {
 			return fmt.Errorf("--zookeeper-auth-file: %w", err)
 		}
-		cfg.Digest = strings.TrimSpace(strings.TrimPrefix(string(text), reread.BOM))
+		cfg.Digest = trimmed(string(text))
 		if !strings.Contains(cfg.Digest, ":") || strings.ContainsFunc(cfg.Digest, unicode.IsControl) {
 			return fmt.Errorf("--zookeeper-auth-file %s: write user:password into it, in one line",
 				z.AuthFile)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -116,22 +117,43 @@ func (c *commands) run(ctx context.Context, item actors.Item) error {
 			Err: fmt.Errorf("%w: the session is another one, and not registered yet",
 				guard.ErrNoLease)}
 	}
+	item.Runs(false) // it may wait for its turn
 	spec := guard.Spec{
-		Session: session,
-		Name:    item.ID, Command: c.o.exec, Stdin: item.Payload,
+		Session: session, Runs: item.Runs,
+		Name: item.ID, Command: c.o.exec, Stdin: item.Payload,
 		Env: []string{
 			"COORDD_ITEM=" + item.ID,
 			"COORDD_TOKEN=" + strconv.FormatUint(item.Token, 10),
+			"COORDD_GRANT=" + strconv.FormatUint(item.Grant, 10),
 			"COORDD_MEMBER=" + c.o.id,
 			"COORDD_SERVICE=" + c.o.service,
 		},
-		Ended: func(at time.Time, _ guard.Reason) { ended(ctx, at) },
+		Ended: func(ran, at time.Time, _ guard.Reason) { ended(ctx, ran, at) },
 		Stood: func(from, to time.Time) { stood(ctx, from, to) },
+	}
+	if err := c.before(ctx, spec); err != nil {
+		return err
 	}
 	if item.Changes != nil {
 		return c.execSignalled(ctx, item, spec)
 	}
 	return c.guard.Exec(ctx, spec)
+}
+
+// before runs the hook that ends what an earlier run of the command left at work, such as a
+// container. It ends with the lease, as the command does.
+func (c *commands) before(ctx context.Context, spec guard.Spec) error {
+	if c.o.beforeStart == "" {
+		return nil
+	}
+	spec.Command, spec.Ended, spec.Stood, spec.Runs = c.o.beforeStart, nil, nil, nil
+	limited, cancel := context.WithTimeout(ctx, c.o.beforeStartTimeout)
+	defer cancel()
+	err := c.guard.Exec(limited, spec)
+	if err == nil && limited.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("--before-start: %w", cmp.Or(err, limited.Err()))
 }
 
 // forwardLease tells the guard until when work may run, and returns under which session.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -11,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/reread"
 	"github.com/hashicorp/consul/api"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -73,10 +74,14 @@ func settingNames(root *cobra.Command) map[string]bool {
 // also where they begin with a zero, and errors say what to give.
 type plainValue struct{ pflag.Value }
 
-var aNumber = regexp.MustCompile(`^-?[0-9]+$`)
+var (
+	aNumber = regexp.MustCompile(`^-?[0-9]+$`)
+	aShare  = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
+)
 
 func (v plainValue) Set(text string) error {
 	hint := ""
+	text = strings.TrimSpace(text) // as of what comes from variables and files
 	switch v.Type() {
 	case "int", "uint64":
 		hint = "give a whole number"
@@ -214,9 +219,6 @@ func (c *consulFlags) client() (*api.Client, string, error) {
 	if err := actors.CheckSwitches(); err != nil { // the error of Consul's library is less plain
 		return nil, "", usage("%v", err)
 	}
-	if err := checkConsulVariables(os.Environ()); err != nil {
-		return nil, "", err
-	}
 	cfg, from := api.DefaultConfig(), "CONSUL_HTTP_ADDR"
 	if c.Consul != "" {
 		cfg.Address, from = c.Consul, "--consul"
@@ -239,27 +241,19 @@ func (c *consulFlags) client() (*api.Client, string, error) {
 	return client, address, nil
 }
 
-// trimConsulVariables takes blanks and line breaks off the ends of Consul's variables: a variable
-// that was read from a file often ends in a line break.
+// trimConsulVariables takes blanks, line breaks and a byte order mark off the ends of Consul's
+// variables and those of proxies: one that was read from a file often ends in a line break.
 func trimConsulVariables() {
 	for _, kv := range os.Environ() {
 		name, value, _ := strings.Cut(kv, "=")
-		if trimmed := strings.TrimSpace(value); strings.HasPrefix(name, "CONSUL_") &&
-			trimmed != value {
-			_ = os.Setenv(name, trimmed)
+		if strings.HasPrefix(name, "CONSUL_") || strings.HasSuffix(strings.ToUpper(name), "_PROXY") {
+			_ = os.Setenv(name, trimmed(value))
 		}
 	}
 }
 
-// checkConsulVariables refuses what no header of a request can hold: every request would fail.
-func checkConsulVariables(environ []string) error {
-	for _, kv := range environ {
-		name, value, _ := strings.Cut(kv, "=")
-		if strings.HasPrefix(name, "CONSUL_") && strings.ContainsFunc(value, unicode.IsControl) {
-			return usage("%s holds a line break or another control character: set it anew", name)
-		}
-	}
-	return nil
+func trimmed(text string) string {
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), reread.BOM))
 }
 
 // isAddress tells whether Consul may be at an address: host:port, a host, or a URL.
@@ -274,8 +268,14 @@ func isAddress(address string) bool {
 		return false
 	}
 	u, err := url.Parse(address)
-	return err == nil && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" &&
-		u.User == nil
+	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return false
+	}
+	if host := u.Hostname(); strings.Trim(host, "0123456789.") == "" && net.ParseIP(host) == nil {
+		return false // a system may read 010 in it as 8
+	}
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	return err == nil && port > 0 && !strings.HasSuffix(u.Host, ":")
 }
 
 // checkListen refuses an address that cannot be listened on, before anything starts.

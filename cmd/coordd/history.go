@@ -55,8 +55,16 @@ func (h *historyFile) wrap(work actors.Work) actors.Work {
 	return func(ctx context.Context, item actors.Item) error {
 		h.record(history.Event{Verb: history.Start, Item: item.ID, Token: item.Token})
 		var end workEnd
+		begun := time.Now()
 		defer func() {
 			h.recordStand(end.stoodFrom, end.stoodTo)
+			if !end.ran.IsZero() {
+				if end.ran.Before(begun) { // it ended at once
+					end.ran = begun
+				}
+				h.record(history.Event{At: end.ran, Verb: history.Ran, Item: item.ID,
+					Token: item.Token})
+			}
 			h.record(history.Event{At: end.at, Verb: history.Stop, Item: item.ID,
 				Token: item.Token})
 		}()
@@ -68,15 +76,15 @@ type endKey struct{}
 
 // workEnd is what the guard tells of the end of a command. Zero: it told nothing.
 type workEnd struct {
-	at                 time.Time
+	ran, at            time.Time
 	stoodFrom, stoodTo time.Time // the last time for which the guard stood still meanwhile
 }
 
-// ended notes when work really ended, if that was before its function could return: the guard
-// ends the commands of a coordd that is frozen.
-func ended(ctx context.Context, at time.Time) {
+// ended notes between which times work really ended, if that was before its function could return:
+// the guard ends the commands of a coordd that is frozen.
+func ended(ctx context.Context, ran, at time.Time) {
 	if end, ok := ctx.Value(endKey{}).(*workEnd); ok && at.Before(time.Now()) {
-		end.at = at
+		end.ran, end.at = ran, at
 	}
 }
 

@@ -84,3 +84,40 @@ func TestAHistoryThatIsReadLateBreaksOff(t *testing.T) {
 		t.Errorf("%v, up to %v", r, events[len(events)-1])
 	}
 }
+
+// What the guard found late had been killed in time.
+func TestAHistoryHasBothMomentsOfAnEnd(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "history")
+	h, err := openHistory(name)
+	must(t, err)
+	h.proc = "m1#1"
+	var ran, at time.Time
+	work := h.wrap(func(ctx context.Context, item actors.Item) error {
+		ran, at = time.Now(), time.Now()
+		if item.ID == "at-once" {
+			ran = ran.Add(-time.Hour) // when the guard looked last
+		}
+		ended(ctx, ran, at)
+		return nil
+	})
+	for _, id := range []string{"late", "at-once"} {
+		h.record(history.Event{Verb: history.Boot})
+		must(t, work(t.Context(), actors.Item{ID: id, Token: 5}))
+		file, err := os.Open(name)
+		must(t, err)
+		h.rec.Flush(time.Minute)
+		events, err := history.Read(file)
+		must(t, err)
+		file.Close()
+		events = events[len(events)-3:]
+		if id == "at-once" {
+			ran = events[1].At
+		}
+		if events[0].Verb != history.Start || events[1].Verb != history.Ran ||
+			!events[1].At.Equal(ran) || events[1].At.Before(events[0].At) ||
+			events[2].Verb != history.Stop || !events[2].At.Equal(at) {
+			t.Errorf("%s ran until %v and was gone at %v: %v", id, ran, at, events)
+		}
+	}
+	must(t, h.close())
+}

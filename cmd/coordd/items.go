@@ -26,14 +26,16 @@ how often its work was restarted, since when it is in that state, and why.
 The states:
   running        its work runs
   starting       its work is about to start
-  crash-looping  its work ends again and again
+  crash-looping  its work ends again and again, by itself or by the guard or the lease
+  failing-check  its work runs, and its check fails (run --check, --item-check)
   stopping       it is on its way to another member
+  stuck          its work has not ended within the --stop-timeout
   waiting        it waits until the lease of a lost member has ended
   free           no member has it
   quarantined    nobody runs it, because its work failed too often (run --max-restarts)
-  owned          its member does not say what its work does
+  unknown        its member does not say what its work does, or is silent
 
-RESTARTS counts how often its work has ended by itself at that member.`,
+RESTARTS counts how often its work has ended at that member without being told to.`,
 		Example: `  coordd items
   coordd items --state crash-looping,waiting,free
   coordd items --member n1 --json
@@ -219,8 +221,8 @@ func printExplanation(w io.Writer, e operator.Explanation, now time.Time) error 
 	if e.Why != "" {
 		since += ": " + e.Why
 	}
-	if e.Token != 0 {
-		at += fmt.Sprintf(", token %d", e.Token)
+	if e.Grant != 0 {
+		at += fmt.Sprintf(", grant %d", e.Grant)
 	}
 	if e.There != "" {
 		at += ": " + e.There
@@ -252,7 +254,7 @@ func (a *app) locateCommand() *cobra.Command {
 		Use:   "locate ITEM",
 		Short: "Show which member an item is at, for scripts",
 		Long: `Prints the member that works on an item, the address that the member published, and
-the fencing token of the work, separated by tabs. It is a failure if the item is being moved, has
+the number of the grant that it works under, separated by tabs. It is a failure if the item is being moved, has
 no owner or is not in the workload. To send requests to the owners of items, use run --route.`,
 		Example: "  coordd locate device-1",
 	}, oneItem, nil, func(ctx context.Context, q query) error {
@@ -261,6 +263,6 @@ no owner or is not in the workload. To send requests to the owners of items, use
 			return err
 		}
 		return a.tell(q.asJSON, loc, fmt.Sprintf("%s\t%s\t%d", safe(loc.Member), safe(loc.Address),
-			loc.Token))
+			loc.Grant))
 	})
 }

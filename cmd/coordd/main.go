@@ -37,7 +37,10 @@ import (
 
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/reread"
+	"github.com/coordd/coordd/internal/words"
 )
+
+func init() { words.ByFlags() }
 
 func main() { os.Exit(start()) }
 

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,14 +15,15 @@ import (
 // sameIn are the names of types that several packages of the module have: each is the same idea
 // everywhere, and the package says of what.
 var sameIn = map[string]string{
-	"Config":  "the settings of what the package makes",
-	"Options": "the settings of a handler",
-	"Conn":    "a connection to a store of elections",
-	"Lead":    "what runs while its caller leads",
-	"Item":    "an item of the workload",
-	"Member":  "a member",
-	"Status":  "all that there is to say of a service, or of an election",
-	"Store":   "where something is stored",
+	"Config":    "the settings of what the package makes",
+	"Options":   "the settings of a handler",
+	"Conn":      "a connection to a store of elections",
+	"Lead":      "what runs while its caller leads",
+	"Item":      "an item of the workload",
+	"Member":    "a member",
+	"Candidate": "who would lead",
+	"Status":    "all that there is to say of a service, or of an election",
+	"Store":     "where something is stored",
 }
 
 // A host that imports several packages meets each name once, or the same idea under it.
@@ -64,5 +66,35 @@ func TestOneNameIsOneThing(t *testing.T) {
 		} else if len(packages) < 2 && sameIn[name] != "" {
 			t.Errorf("%s is a type of one package: take it out of sameIn", name)
 		}
+	}
+}
+
+// A Go host has no flags: the texts of the packages name settings by package words.
+func TestTextsOfTheLibraryNameNoFlags(t *testing.T) {
+	library := regexp.MustCompile(
+		`^../../(actors|messages|supervisor|internal/(store|protocol))/.*\.go$`)
+	flag, texts := regexp.MustCompile(`(^|[\s("'])--[a-z]`), 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") ||
+			!library.MatchString(path) {
+			return err
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING {
+				if texts++; flag.MatchString(text.Value[1 : len(text.Value)-1]) {
+					t.Errorf("%s: %s", set.Position(text.Pos()), text.Value)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || texts < 1000 {
+		t.Errorf("%d texts were looked at (%v)", texts, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/sdnotify"
 	"github.com/coordd/coordd/messages"
@@ -81,7 +82,7 @@ type notifier struct {
 func conditionOf(c *actors.Coordinator) condition {
 	stuck, _ := c.Hanging(time.Now())
 	return condition{id: c.ID(), session: c.Session().Get(), membership: c.Membership().Get(),
-		leadership: c.Leadership().Get(), running: c.Holdings().Get().Running(), stuck: stuck}
+		leadership: c.Leadership().Get(), running: c.OwnItems().States[operator.ItemRunning], stuck: stuck}
 }
 
 // openNotifier takes systemd's variables out of the environment. A systemd that cannot be told is

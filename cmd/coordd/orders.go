@@ -431,7 +431,7 @@ func (a *app) restartCommand() *cobra.Command {
 		Use:   "restart ITEM... | --member MEMBER",
 		Short: "Stop the work of items and start it again where it is",
 		Long: `The work of the items, or of all items of a member, is stopped and started again at
-the same member, with the same fencing token and the payload that each item has by then. An item
+the same member, under the same grant and with the payload that each item has by then. An item
 that nobody runs is refused, unless it is quarantined (coordd run --max-restarts): the order ends
 the quarantine, and the item is placed like a new one.
 

@@ -58,7 +58,8 @@ func printPlan(w io.Writer, p operator.Plan) error {
 			fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 		}
 	}
-	row(true, "moves", "%s", movesInWords(p))
+	row(p.Moving == 0, "moves", "none")
+	row(p.Moving > 0, "moves", "%s", count(p.Moving, "item"))
 	row(p.Starting > 0, "starts", "%s that nobody runs now", count(p.Starting, "item"))
 	waits, stays := map[string][]string{}, map[string][]string{}
 	for _, u := range p.Unplaced {
@@ -120,16 +121,6 @@ func printMoves(w io.Writer, moves []operator.PlanMove) error {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", dash(g.from), dash(g.to), groups[g], why)
 	}
 	return t.Flush()
-}
-
-func movesInWords(p operator.Plan) string {
-	switch {
-	case p.Moving == 0:
-		return "none"
-	case p.Exact && p.Moving == p.Minimum:
-		return count(p.Moving, "item") + "; no plan needs fewer"
-	}
-	return fmt.Sprintf("%s; any plan needs %d at least", count(p.Moving, "item"), p.Minimum)
 }
 
 func memberNote(m operator.PlanMember) string {

@@ -33,8 +33,21 @@ func reference(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("# Reference of commands and settings\n\n" +
 		"Generated from the code by `go generate ./cmd/coordd`; a test fails when it is stale. " +
-		"`coordd help\nCOMMAND` prints the same.\n\n")
-	var index, describe func(c *cobra.Command)
+		"`coordd help\nCOMMAND` prints the same. Each command takes `--config` of [coordd](#coordd) as " +
+		"well.\n\n")
+	var index, describe, tally func(c *cobra.Command)
+	of, rows := map[string]int{}, []string(nil)
+	tally = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			row := setOut(f)
+			if of[row]++; row != "" && of[row] == 1 {
+				rows = append(rows, row)
+			}
+		})
+		eachCommand(c, tally)
+	}
+	tally(root)
+	delete(of, "")
 	index = func(c *cobra.Command) {
 		fmt.Fprintf(&b, "- [%s](#%s): %s\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(),
 			" ", "-"), c.Short)
@@ -51,20 +64,40 @@ func reference(root *cobra.Command) string {
 			fmt.Fprintf(&b, "\nExamples:\n\n```sh\n%s\n```\n",
 				strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n"))
 		}
-		if c.HasAvailableLocalFlags() {
-			b.WriteString("\n| flag | variable | default | |\n|---|---|---|---|\n")
-			c.LocalFlags().VisitAll(func(f *pflag.Flag) { setOut(&b, f) })
+		var own, theirs []string
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			switch row := setOut(f); {
+			case of[row] >= many:
+				theirs = append(theirs, "`--"+f.Name+"`")
+			case row != "":
+				own = append(own, row)
+			}
+		})
+		if len(own) > 0 {
+			b.WriteString(head + strings.Join(own, ""))
 		}
-		if c.HasAvailableInheritedFlags() {
-			fmt.Fprintf(&b, "\nIt takes the flags of [%s](#%s) as well.\n",
-				c.Parent().CommandPath(), strings.ReplaceAll(c.Parent().CommandPath(), " ", "-"))
+		if len(theirs) > 0 {
+			fmt.Fprintf(&b, "\nAnd [flags of many commands](#flags-of-many-commands): %s.\n",
+				strings.Join(theirs, ", "))
 		}
 		eachCommand(c, describe)
 	}
 	index(root)
+	b.WriteString("- [Flags of many commands](#flags-of-many-commands)\n")
 	describe(root)
+	fmt.Fprintf(&b, "\n## Flags of many commands\n%s", head)
+	for _, row := range rows {
+		if of[row] >= many {
+			b.WriteString(row)
+		}
+	}
 	return b.String()
 }
+
+// What stands in the tables of so many commands is said once for all.
+const many = 3
+
+const head = "\n| flag | variable | default | |\n|---|---|---|---|\n"
 
 func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
 	for _, sub := range c.Commands() {
@@ -74,10 +107,10 @@ func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// setOut writes the line of a flag in the table of its command.
-func setOut(b *strings.Builder, f *pflag.Flag) {
+// setOut is the line of a flag in the table of its command; empty: it has none.
+func setOut(f *pflag.Flag) string {
 	if f.Hidden || f.Name == "help" {
-		return
+		return ""
 	}
 	variable, value := "`"+envName(f.Name)+"`", "`"+f.DefValue+"`"
 	if !isSetting(f) {
@@ -90,6 +123,6 @@ func setOut(b *strings.Builder, f *pflag.Flag) {
 	if kind != "" {
 		kind = " " + kind
 	}
-	fmt.Fprintf(b, "| `--%s%s` | %s | %s | %s |\n", f.Name, kind, variable, value,
+	return fmt.Sprintf("| `--%s%s` | %s | %s | %s |\n", f.Name, kind, variable, value,
 		strings.ReplaceAll(usage, "|", `\|`))
 }

@@ -33,8 +33,8 @@ tokens and certificates, such as that of CONSUL_HTTP_TOKEN_FILE, are read again 
 With one of those SIGHUP does not stop it either.
 
 With --exec it runs a shell command for each item that it owns. The command gets the item's payload
-on standard input, and the variables COORDD_ITEM, COORDD_TOKEN, COORDD_MEMBER and COORDD_SERVICE.
-The token rises each time an item changes hands. Pass it on to what the command writes to: there a
+on standard input, and the variables COORDD_ITEM, COORDD_TOKEN, COORDD_GRANT, COORDD_MEMBER and
+COORDD_SERVICE. The token rises with each start. Pass it on to what the command writes to: there a
 late write of a former owner can be refused. When the item is to be given up, the command gets
 SIGTERM, and SIGKILL after the stop timeout. A command that ends earlier is started again, after a
 pause that grows. A guard process is the parent of the commands: while it lives, none outlives its
@@ -87,12 +87,21 @@ func (o *runFlags) check(cmd *cobra.Command) error {
 		return usage("--http-client-ca-file is for TLS: give --http-cert-file and " +
 			"--http-key-file as well")
 	}
+	if o.beforeStart != "" && o.exec == "" {
+		return usage("--before-start is for --exec: without that nothing is started")
+	}
+	if o.beforeStartTimeout <= 0 {
+		return usage("--before-start-timeout %v: give a time above 0s", o.beforeStartTimeout)
+	}
 	if o.exec != "" {
 		if err := checkMargin(o.leaseMargin); err != nil {
 			return err
 		}
 	}
 	if _, err := o.outputFlags.parse(); err != nil {
+		return err
+	}
+	if err := o.checks.check(o.exec != "" || o.holdItems); err != nil {
 		return err
 	}
 	return o.routeFlags.check(o.address)
@@ -228,6 +237,7 @@ func (p *process) build() (err error) {
 		p.cfg.Work, p.cfg.Liveness, p.cfg.Lock = p.work.work, p.work.liveness,
 			p.work.guard.LockID
 	}
+	p.cfg.Work = newChecks(p.o.checks, p.o.id, p.o.service, p.o.passEnv, p.log).wrap(p.cfg.Work)
 	p.cfg.Work = p.hist.wrap(p.cfg.Work)
 	if p.page != nil {
 		p.metrics = metrics.New()

@@ -18,7 +18,10 @@ type runFlags struct {
 	accessFlags
 	routeFlags
 	outputFlags
+	checks                                    checkFlags
 	id, exec, http, address, zone, appVersion string
+	beforeStart                               string
+	beforeStartTimeout                        time.Duration
 	history, backend, configLog               string
 	httpHosts, passEnv, tags                  []string
 	holdItems, copiedHost                     bool
@@ -68,6 +71,12 @@ func (o *runFlags) register(cmd *cobra.Command) {
 func (o *runFlags) registerCommand(f *pflag.FlagSet) {
 	f.StringVar(&o.exec, "exec", "",
 		"The shell `command` to run for each item that this member owns.")
+	f.StringVar(&o.beforeStart, "before-start", "",
+		"The shell `command` to run before each start of --exec, with the same variables. It ends "+
+			"what an earlier run may have left at work, such as a container. Where it fails, the "+
+			"start has failed.")
+	f.DurationVar(&o.beforeStartTimeout, "before-start-timeout", 30*time.Second,
+		"The `time` that --before-start may take.")
 	f.BoolVar(&o.holdItems, "hold-items", false,
 		"Take items though no command runs for them: the service at --address works on what is "+
 			"routed to it.")
@@ -91,6 +100,7 @@ func (o *runFlags) registerCommand(f *pflag.FlagSet) {
 		"The `time` for which the items of a coordd that was killed wait for it to be started "+
 			"again on this host, before its guard hands them over. Only with --exec. Above twice "+
 			"the ttl: for ever, and they wait for the session.")
+	o.checks.register(f)
 	secretFlags(f, &o.passEnv)
 	o.outputFlags.register(f)
 }
@@ -180,16 +190,17 @@ func (b *moveBudget) String() string {
 func (b *moveBudget) Type() string { return "items" }
 
 func (b *moveBudget) Set(text string) error {
+	text = strings.TrimSpace(text)
 	if percent, ok := strings.CutSuffix(text, "%"); ok {
 		share, err := strconv.ParseFloat(percent, 64)
-		if err != nil || !(share > 0 && share <= 100) {
+		if err != nil || !aShare.MatchString(percent) || !(share > 0 && share <= 100) {
 			return errors.New("give a share above 0% and up to 100%")
 		}
 		*b = moveBudget{share: share / 100}
 		return nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
+	if err != nil || n < 1 || !aNumber.MatchString(text) {
 		return errors.New("give 1 item or more, or a share such as 5%")
 	}
 	*b = moveBudget{items: n}

@@ -16,8 +16,8 @@ import (
 
 // forCommands are the variables that coordd gives to commands. A coordd that such a command runs
 // has them in its environment, so none of them stands for a flag.
-var forCommands = []string{"COORDD_ITEM", "COORDD_TOKEN", "COORDD_MEMBER", "COORDD_ELECTION",
-	"COORDD_PERIOD", "COORDD_GUARD", "COORDD_PAYLOAD_FILE"}
+var forCommands = []string{"COORDD_ITEM", "COORDD_TOKEN", "COORDD_GRANT", "COORDD_MEMBER",
+	"COORDD_ELECTION", "COORDD_PERIOD", "COORDD_GUARD", "COORDD_PAYLOAD_FILE"}
 
 // envName is the variable that stands for a flag.
 func envName(flag string) string {
@@ -61,7 +61,7 @@ func (a *app) fromEnvironment(flags *pflag.FlagSet) (err error) {
 		if !ok || value == "" && f.Name != "http" {
 			return
 		}
-		if err = set(f, flags, strings.TrimSpace(value)); err != nil {
+		if err = set(f, flags, trimmed(value)); err != nil {
 			err = usage("the environment variable %s is %q: %v", name, value, err)
 		}
 		a.sources = append(a.sources, name)
@@ -129,7 +129,7 @@ func (s fileSettings) set(flags *pflag.FlagSet) (names []string, err error) {
 			}
 			f.Changed = true
 		case line.Kind == yaml.ScalarNode:
-			err = set(f, flags, line.Value)
+			err = set(f, flags, trimmed(line.Value))
 		default:
 			err = fmt.Errorf("give one value, such as text, a number or a time")
 		}

@@ -85,7 +85,7 @@ func TestSettingsAreReadAsTheyAreWritten(t *testing.T) {
 		"capacity: 0100\nhold-items: true\nttl: 20s\ntags: [a, 'b']\nhttp-host: a,b\n"+
 		"id: x\nzone: x\nmembers: 5\n")
 	must(t, a.settings(cmd))
-	for name, want := range map[string]string{"exec": "exec ./worker.sh\ntwo\n", "http": "",
+	for name, want := range map[string]string{"exec": "exec ./worker.sh\ntwo", "http": "",
 		"capacity": "100", "hold-items": "true", "ttl": "20s", "tags": "a,b",
 		"http-host": "a,b", "id": "of-the-line", "zone": "of-a-variable"} {
 		if got := textOf(cmd.Flags().Lookup(name)); got != want {
@@ -109,18 +109,21 @@ func TestASettingsFileIsOneDocument(t *testing.T) {
 func TestNumbersAndTimesAreReadAlikeEverywhere(t *testing.T) {
 	for flag, values := range map[string]map[string]string{
 		"capacity": {"010": "10", "0": "0", "00": "0", "0x10": "", "1_000": "", "-1": "", "1e3": "",
-			"99999999999999999999": ""},
+			"99999999999999999999": "", "0o10": "", "0b1": "", "+5": "", "5.0": "", "' 5 '": "5"},
+		"move-budget": {"010": "10", "+5": "", "1e3": "", "010%": "10%", "1e1%": "", "0x1p3%": "",
+			"2.5%": "2.5%", "+5%": "", "inf%": ""},
 		"max-restarts": {"010": "10", "-0": "0", "o10": ""},
 		"ttl":          {"10s": "10s", "10": "", "-1s": "", "999999h": "", "soon": ""},
 		"hold-items":   {"true": "true", "yes": ""},
 	} {
 		for value, want := range values {
+			text := strings.Trim(value, "'") // as YAML has it
 			for _, way := range []string{"flag", "variable", "file"} {
-				a, cmd := commandOf(t, "coordd run", envName(flag), value)
+				a, cmd := commandOf(t, "coordd run", envName(flag), text)
 				var err error
 				switch way {
 				case "flag":
-					err = cmd.ParseFlags([]string{"--" + flag + "=" + value})
+					err = cmd.ParseFlags([]string{"--" + flag + "=" + text})
 				case "file":
 					a, cmd = commandOf(t, "coordd run", "", "")
 					a.configPath = settingsFile(t, flag+": "+value)
@@ -140,16 +143,27 @@ func TestNumbersAndTimesAreReadAlikeEverywhere(t *testing.T) {
 }
 
 func TestAVariableOfConsulsThatNoRequestCanCarryIsNamed(t *testing.T) {
-	t.Setenv("CONSUL_HTTP_TOKEN", " s3cret\r\n")
+	t.Setenv("CONSUL_HTTP_TOKEN", "\ufeff s3cret\r\n")
 	trimConsulVariables()
 	if got := os.Getenv("CONSUL_HTTP_TOKEN"); got != "s3cret" {
 		t.Errorf("it is %q", got)
 	}
-	t.Setenv("CONSUL_HTTP_TOKEN", "s3\ncret")
-	_, _, err := (&consulFlags{}).client()
-	if !errors.Is(err, errUsage) || !strings.Contains(err.Error(), "CONSUL_HTTP_TOKEN") ||
-		strings.Contains(err.Error(), "cret") {
-		t.Errorf("it is said: %v", err)
+	for _, bad := range []string{"CONSUL_HTTP_TOKEN=s3\ncret", "CONSUL_HTTP_TOKEN=s3 cret",
+		"CONSUL_HTTP_TOKEN=s3\u00e9cret", "CONSUL_HTTP_SSL=maybe", "CONSUL_HTTP_SSL_VERIFY=no",
+		"CONSUL_NAMESPACE=a b", "CONSUL_PARTITION=a/b", "CONSUL_TLS_SERVER_NAME=a b",
+		"CONSUL_HTTP_ADDR=a b:8500", "CONSUL_HTTP_ADDR=h:", "CONSUL_HTTP_ADDR=h:0",
+		"CONSUL_HTTP_ADDR=h:70000", "CONSUL_HTTP_ADDR=unix://", "CONSUL_HTTP_ADDR=127.0.0.010:80",
+		"CONSUL_HTTP_TOKEN_FILE=/dev/null", "CONSUL_HTTP_TOKEN_FILE=/", "CONSUL_CACERT=/dev/null",
+		"CONSUL_CAPATH=/no/such", "CONSUL_CLIENT_CERT=/dev/null", "CONSUL_HTTP_AUTH=a:s3\ncret"} {
+		t.Run(bad, func(t *testing.T) {
+			name, value, _ := strings.Cut(bad, "=")
+			t.Setenv(name, value)
+			_, _, err := (&consulFlags{}).client()
+			if !errors.Is(err, errUsage) || !strings.Contains(err.Error(), name) ||
+				strings.Contains(err.Error(), "cret") {
+				t.Errorf("it is said: %v", err)
+			}
+		})
 	}
 }
 

@@ -26,7 +26,7 @@ each member ("coordd items --help" names the states). A line "wrong" says what i
 leads, items run nowhere, or their work ends again and again. The exit code is 1 then.
 
 Members say what their work does, a few seconds late at the most. Items of a member that is silent
-are "owned": whether they run is not known.
+are "unknown": whether they run is not known.
 
 With --watch it shows what has changed, every second, until it is stopped: on a terminal it draws
 the screen anew, elsewhere each change is a line, with --json a line of JSON.`,
@@ -254,7 +254,7 @@ func printMembers(w io.Writer, s operator.Status, wide bool) error {
 			status += ", runs nothing"
 		}
 		running := strconv.Itoa(m.States[operator.ItemRunning])
-		if m.States[operator.ItemOwned] > 0 {
+		if m.States[operator.ItemUnknown] > 0 {
 			running = "?" // it does not say what its work does, or is silent
 		}
 		if wide {
@@ -262,7 +262,7 @@ func printMembers(w io.Writer, s operator.Status, wide bool) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d%s\t%s\n", safe(m.ID), status, m.Items,
 			running, m.States[operator.ItemStarting], m.States[operator.ItemLooping],
-			m.States[operator.ItemStopping], m.States[operator.ItemWaiting], more, safe(m.Address))
+			m.States[operator.ItemStopping]+m.States[operator.ItemStuck], m.States[operator.ItemWaiting], more, safe(m.Address))
 	}
 	return t.Flush()
 }

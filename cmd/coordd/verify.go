@@ -25,7 +25,8 @@ the clocks of the hosts may be apart: overlaps up to it do not count.
 
 The rules: I1, one owner of an item at a time; I2, one leader, and tokens and epochs rise; I3, every
 item has an owner again in time; I4, nothing is lost. "not judged" names a rule that these files
-cannot tell of: it is no breach. docs/guarantees.md says how members count that stood still or were cut off.
+cannot tell of: it is no breach. A guard on a busy host finds late that a command it killed is gone:
+overlaps with that time are counted, and are no breach.
 
 Exit code 0 means no breach, 1 that there is one, 2 that a file cannot be judged.`,
 		Example: `  coordd verify m1.history m2.history m3.history

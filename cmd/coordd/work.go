@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -131,9 +132,10 @@ are removed also when others do not; the exit code is then 1.`,
 const fileHelp = `Each line of the file is an id, or an id, a tab and a payload, or a JSON object:
   {"id": "device-1", "weight": 2, "payload": "text"}
 with "payload_base64" in place of "payload" for bytes that are not text. Blank lines and lines
-that begin with # are skipped; - means standard input. The whole file is checked before anything
-is written. A payload or a weight that the file does not give stays as the item has it; of a new
-item the payload is empty and the weight is 1.`
+that begin with # are skipped; - means standard input. A line that names columns, such as id, tab,
+weight, is refused. The whole file is checked before anything is written. A payload or a weight that
+the file does not give stays as the item has it; of a new item the payload is empty and the weight
+is 1.`
 
 // fileCommand makes c a command that reads a file of items before it asks Consul.
 func (a *app) fileCommand(c *cobra.Command, flags func(*pflag.FlagSet),
@@ -195,8 +197,7 @@ func parseItems(name string, text []byte) ([]operator.WorkInput, error) {
 	for text := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
 		n++
 		line := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
-		if strings.TrimSpace(line) == "" ||
-			strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "#columns:") {
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") && !isHeading(line) {
 			continue
 		}
 		w, err := parseItem(line)
@@ -215,6 +216,23 @@ func parseItems(name string, text []byte) ([]operator.WorkInput, error) {
 	return items, nil
 }
 
+// columns are the names that a heading gives to what a line has.
+var columns = []string{"id", "item", "item_id", "name", "key", "weight", "payload",
+	"payload_base64", "value", "data"}
+
+// isHeading tells whether a line names columns, as spreadsheets write it: it is no item. The word
+// id alone does; any other word alone is an item, or a comment.
+func isHeading(line string) bool {
+	names := strings.FieldsFunc(strings.ToLower(strings.TrimPrefix(line, "#columns:")),
+		func(r rune) bool { return strings.ContainsRune("\t,;|", r) })
+	for i, name := range names {
+		if names[i] = strings.Trim(name, "# \"'"); !slices.Contains(columns, names[i]) {
+			return strings.HasPrefix(line, "#columns:")
+		}
+	}
+	return len(names) > 1 || len(names) == 1 && names[0] == "id" && line[0] != '#'
+}
+
 // parseItem reads one line. A weight of 0 means that the line names none.
 func parseItem(line string) (w operator.WorkInput, err error) {
 	if !strings.HasPrefix(line, "{") {
@@ -222,7 +240,7 @@ func parseItem(line string) (w operator.WorkInput, err error) {
 		if more {
 			w.Payload = []byte(payload)
 		}
-		if w.ID = id; id == "id" || strings.HasPrefix(id, "#columns:") || id == "[" {
+		if w.ID = id; isHeading(line) || strings.HasPrefix(id, "[") {
 			err = errors.New("this is no item: give an id, an id and a payload with a tab " +
 				"between, or a JSON object on each line")
 		}

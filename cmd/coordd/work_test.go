@@ -54,6 +54,13 @@ func TestAFileOfItemsIsReadAsItsLinesSay(t *testing.T) {
 	for text, says := range map[string]string{
 		"id\tweight\tpayload\na\t1\tx\n":       "f:1: this is no item",
 		"#columns: id weight payload\na\t1\tx": "f:1: this is no item",
+		"ID\tWeight\n":                         "f:1: this is no item",
+		"\ufeffid,weight,payload\r\na,1,x\r\n": "f:1: this is no item",
+		"payload;\"ID\"\n":                     "f:1: this is no item",
+		"# a list\n# id\tpayload\na\tx\n":      "f:2: this is no item",
+		"Id\n":                                 "f:1: this is no item",
+		"[\"id\",\"weight\"]\n":                "f:1: this is no item",
+		"[{\"id\":\"a\"}]\n":                   "f:1: this is no item",
 		"[\n":                                  "f:1: this is no item",
 		`{"id": "a", "wieght": 2}`:             `f:1: json: unknown field "wieght"`,
 		`{"id": "a", "weight": -2}`:            "f:1: json: cannot unmarshal",
@@ -117,4 +124,14 @@ func FuzzImport(f *testing.F) {
 			seen[w.ID] = true
 		}
 	})
+}
+
+// What is like a heading and is an item: a word alone, and what names no column.
+func TestAnItemMayBeCalledLikeAColumn(t *testing.T) {
+	for _, text := range []string{"payload\n", "weight\tof a scale\n", "# id\na\n", "# item, name: x\n",
+		"item\n", `{"id": "id", "payload": "weight"}` + "\n"} {
+		if _, err := parseItems("f", []byte(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }

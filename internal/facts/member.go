@@ -161,7 +161,7 @@ func (p WorkPhase) String() string {
 // Holding is one item that this member works on or has not released yet.
 type Holding struct {
 	Phase WorkPhase
-	Token uint64    // fencing token of the work
+	Grant uint64    // that the work runs under
 	Since time.Time // of its start, or of when it was told to stop
 }
 

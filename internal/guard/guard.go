@@ -68,10 +68,13 @@ type Spec struct {
 	// Signals are passed on to the command's first process, while it runs and is not being
 	// stopped. May be nil.
 	Signals <-chan os.Signal
-	// Ended is called by Exec before it returns, when the command was started, with the time by the
-	// wall clock of this host at which nothing of it was left any more, and why it ended. That is
-	// earlier than the call if this process was frozen meanwhile. May be nil.
-	Ended func(at time.Time, why Reason)
+	// Runs is called by Exec with true when the command has begun. May be nil.
+	Runs func(bool)
+	// Ended is called by Exec before it returns, when the command was started, with two times by the
+	// wall clock of this host, and why it ended. At is when nothing of it was found any more, which
+	// is earlier than the call if this process was frozen meanwhile. Ran is when it was killed, or
+	// last seen to run: it ended between the two. May be nil.
+	Ended func(ran, at time.Time, why Reason)
 	// Stood is called by Exec before Ended, if the guard process stood still while the command ran,
 	// with the last such time by the wall clock of this host. May be nil.
 	Stood func(from, to time.Time)
@@ -194,9 +197,15 @@ func (g *Guard) Exec(ctx context.Context, s Spec) error {
 	if err != nil {
 		return err
 	}
-	stop := ctx.Done()
+	stop, runs := ctx.Done(), j.runs
+	if s.Runs == nil {
+		runs = nil
+	}
 	for {
 		select {
+		case <-runs:
+			runs = nil
+			s.Runs(true)
 		case <-j.done:
 			if j.exit.Reason == NotStarted && ctx.Err() != nil {
 				return notStarted(ctx, s)
@@ -305,7 +314,7 @@ func (j *job) over(s Spec) error {
 		s.Stood(time.Unix(0, j.exit.StoodFrom), time.Unix(0, j.exit.StoodTo))
 	}
 	if s.Ended != nil && j.exit.Reason != NotStarted {
-		at, why := time.Now(), j.exit.Reason
+		ran, at, why := time.Unix(0, j.exit.Ran), time.Now(), j.exit.Reason
 		// else the guard process died, and its commands have just been seen to be gone
 		if j.exit.Ended != 0 {
 			at = time.Unix(0, j.exit.Ended)
@@ -313,7 +322,7 @@ func (j *job) over(s Spec) error {
 		if j.lost != nil {
 			why = Lost
 		}
-		s.Ended(at, why)
+		s.Ended(ran, at, why)
 	}
 	e := j.exit
 	switch {

@@ -40,9 +40,10 @@ func newLink(in io.WriteCloser, both *os.File, kill func()) *link {
 type job struct {
 	link  *link
 	id    uint64
-	began time.Time // when it was handed to the link
-	under *lease    // guarded by Guard.mu
-	pid   int       // 0 until it has started; guarded by link.mu
+	began time.Time     // when it was handed to the link
+	under *lease        // guarded by Guard.mu
+	pid   int           // 0 until it has started; guarded by link.mu
+	runs  chan struct{} // closed when it has started
 	done  chan struct{}
 	exit  event // valid when done is closed
 	lost  error // the cause, when the guard process died; valid when done is closed
@@ -57,7 +58,8 @@ func (l *link) start(s Spec, stopTimeout time.Duration, under *lease) *job {
 		return nil
 	}
 	l.nextID++
-	j := &job{link: l, id: l.nextID, began: time.Now(), under: under, done: make(chan struct{})}
+	j := &job{link: l, id: l.nextID, began: time.Now(), under: under,
+		runs: make(chan struct{}), done: make(chan struct{})}
 	l.jobs[j.id] = j
 	l.queue.put(start{ID: j.id, Name: s.Name, Argv: []string{"/bin/sh", "-c", s.Command},
 		Env: s.Env, Stdin: s.Stdin, StopTimeout: stopTimeout, Lease: *under})
@@ -109,6 +111,7 @@ func (l *link) take(e event) {
 	case evStarted:
 		if j != nil {
 			j.pid = e.PID
+			close(j.runs)
 		}
 	case evExited:
 		if j != nil {
@@ -169,14 +172,14 @@ func (l *link) silent() bool {
 
 // fail ends every job: call it when nothing of them is left. No cause means that the guard process
 // ended as it was told to; then a job that has not started never will. Stood is when this process
-// stood still, if the guard process did so as well and cannot say it.
-func (l *link) fail(cause error, stood stand) {
+// stood still, if the guard process did so as well and cannot say it. Killed is when they were.
+func (l *link) fail(cause error, stood stand, killed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, j := range l.jobs {
 		exit := event{Code: -1, Reason: NotStarted, Err: "the guard process was told to end"}
 		if cause != nil || j.pid != 0 {
-			exit = event{}
+			exit = event{Ran: killed.UnixNano()}
 			exit.tellStand(stood, j.began)
 			j.lost = ErrLost
 			if cause != nil {

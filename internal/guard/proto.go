@@ -87,7 +87,9 @@ type event struct {
 	Signal   int
 	Reason   Reason
 	NoLease  bool
-	Ended    int64 // when the end was seen, in nanoseconds of the wall clock
+	// when the end was seen, and before that: when it was killed, or last seen to run, in nanoseconds
+	// of the wall clock
+	Ended, Ran int64
 	// the last time that the guard process stood still while the command ran, in nanoseconds of
 	// the wall clock; 0: it did not
 	StoodFrom, StoodTo int64

@@ -113,16 +113,17 @@ func (g *Guard) once(ctx context.Context) error {
 		w.hear(<-l.news)
 	}
 	if cause == nil { // the guard process has seen to it that nothing is left
-		l.fail(nil, stand{})
+		l.fail(nil, stand{}, time.Now())
 		return nil
 	}
-	if err := w.clearAway(); err != nil {
+	killed, err := w.clearAway()
+	if err != nil {
 		return err
 	}
 	if time.Since(w.stood.to) > standLimit {
 		w.stood = stand{}
 	}
-	l.fail(cause, w.stood)
+	l.fail(cause, w.stood, killed)
 	return fmt.Errorf("%w: %w", ErrLost, cause)
 }
 
@@ -339,17 +340,21 @@ func (w *watch) hear(e event) {
 	}
 }
 
-// clearAway returns when the guard process and all that it left are gone.
-func (w *watch) clearAway() error {
+// clearAway returns when the guard process and all that it left are gone, and since when nothing of
+// it can have run: all was killed once by then.
+func (w *watch) clearAway() (killed time.Time, err error) {
 	var ran time.Duration
 	for pause := time.Millisecond; ; pause = min(2*pause, watchEvery) {
 		what := w.killLeft()
+		if killed.IsZero() {
+			killed = time.Now()
+		}
 		if what == nil {
-			return nil
+			return killed, nil
 		}
 		if ran > w.g.stuckAfter {
-			return fmt.Errorf("%w: the dead guard process left what does not die: %w", ErrStuck,
-				what)
+			return killed, fmt.Errorf("%w: the dead guard process left what does not die: %w",
+				ErrStuck, what)
 		}
 		before := time.Now()
 		time.Sleep(pause)

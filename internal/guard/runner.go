@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/signal"
@@ -52,6 +53,7 @@ type runner struct {
 	died    time.Time // when the owner did; zero: it lives, or has said that it stops
 	last    goodbye   // the newest
 	stood   stand
+	seen    time.Time // when it was last looked for ends: what had not ended ran then
 	lookAt  time.Time // when to look at the commands that are ending
 }
 
@@ -75,6 +77,8 @@ type run struct {
 	reason     Reason    // "" while it may run
 	killAt     time.Time // when stopping
 	killed     bool
+	dying      bool        // the kernel has taken SIGKILL for it
+	ran        time.Time   // when it was killed, or last seen to run
 	output     *output.Run // nil: this process's own
 }
 
@@ -240,6 +244,8 @@ func (r *runner) begin(l *launch) {
 
 // reap reaps the processes that have ended, orphans included.
 func (r *runner) reap() {
+	began := time.Now()
+	defer func() { r.seen = began }()
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
@@ -261,7 +267,9 @@ func (r *runner) reap() {
 
 // gone takes in that the first process of a command has ended. The rest is stopped.
 func (r *runner) gone(run *run, status syscall.WaitStatus) {
-	run.leaderGone, run.status = true, status
+	if run.leaderGone, run.status = true, status; !run.dying {
+		run.ran = r.seen
+	}
 	r.stop(run, Ended)
 	r.lookAt = time.Now()
 }
@@ -274,8 +282,8 @@ func (r *runner) stop(run *run, why Reason) {
 	}
 	run.reason = why
 	run.killAt = time.Now().Add(run.timeout)
-	r.signal(run, syscall.SIGTERM)
-	r.signal(run, syscall.SIGCONT) // what is suspended cannot end
+	_ = r.signal(run, syscall.SIGTERM)
+	_ = r.signal(run, syscall.SIGCONT) // what is suspended cannot end
 	for _, pid := range r.cgroups.members(run.id) {
 		if group, err := syscall.Getpgid(pid); err == nil && group != run.pgid &&
 			pid != run.pgid {
@@ -284,46 +292,62 @@ func (r *runner) stop(run *run, why Reason) {
 	}
 }
 
+// kill sends SIGKILL to the group: for many commands that is soon done. The cgroup comes after it.
 func (r *runner) kill(run *run) {
 	run.killed = true
-	r.cgroups.kill(run.id)
-	r.signal(run, syscall.SIGKILL)
+	if err := r.signal(run, syscall.SIGKILL); err == nil {
+		run.dying, run.ran = true, time.Now()
+	}
 }
 
 // signal reaches the whole group at once: none escapes by forking meanwhile.
-func (r *runner) signal(run *run, sig syscall.Signal) {
+func (r *runner) signal(run *run, sig syscall.Signal) (err error) {
 	if !run.groupGone {
-		_ = r.send(-run.pgid, sig) // it may have just gone: the next look finds out
+		err = r.send(-run.pgid, sig) // it may have just gone: the next look finds out
 	}
 	if run.leaderGone {
-		return
+		return err
 	}
 	// A leader that is in its group has the signal already. Many programs take a second SIGTERM for
 	// an order to end at once.
-	if pgid, err := syscall.Getpgid(run.pgid); err == nil && pgid != run.pgid {
-		_ = r.send(run.pgid, sig)
+	if pgid, gone := syscall.Getpgid(run.pgid); gone == nil && pgid != run.pgid {
+		err = errors.Join(err, r.send(run.pgid, sig))
 	}
+	return err
 }
 
-// enforce stops commands whose lease has ended, and kills those that have used up their time to
-// stop.
+// enforce kills commands that have used up their time to stop, and then stops those whose lease has
+// ended. After a host stood still all of them are killed at once: none waits for another's stop.
 func (r *runner) enforce() {
 	if len(r.runs) == 0 {
 		return
 	}
 	now, leases := time.Now(), leaseStates()
+	var killed []*run
+	due := map[*run]Reason{}
 	for _, run := range r.runs {
 		lease := leases(run.lease)
 		switch {
+		case run.reason != "":
 		case !lease.held:
-			r.stop(run, LeaseEnded)
+			due[run] = LeaseEnded
 		case r.closing:
-			r.stop(run, Stopped)
+			due[run] = Stopped
+		default:
+			continue
 		}
-		if run.reason != "" && !run.killed && (r.killing || lease.untilKill <= 0 ||
+		if !run.killed && (r.killing || lease.untilKill <= 0 || run.reason != "" &&
 			!now.Before(run.killAt)) {
+			run.reason = cmp.Or(run.reason, due[run])
 			r.kill(run)
+			killed = append(killed, run)
 		}
+	}
+	for _, run := range killed {
+		r.cgroups.kill(run.id)
+	}
+	for run, why := range due {
+		r.stop(run, why)
 	}
 }
 
@@ -362,6 +386,9 @@ func (r *runner) settle() {
 			run.groupGone = errors.Is(r.send(-run.pgid, probe), syscall.ESRCH)
 		}
 		if !run.leaderGone || !run.groupGone || left(run) || r.cgroups.populated(run.id) {
+			if !run.dying {
+				run.ran = now
+			}
 			continue
 		}
 		go r.cgroups.remove(run.id)
@@ -370,7 +397,7 @@ func (r *runner) settle() {
 			run.output.Ended()
 		}
 		e := event{Kind: evExited, ID: run.id, Code: run.status.ExitStatus(), Reason: run.reason,
-			Ended: time.Now().UnixNano()}
+			Ended: time.Now().UnixNano(), Ran: run.ran.UnixNano()}
 		if run.status.Signaled() {
 			e.Signal = int(run.status.Signal())
 		}

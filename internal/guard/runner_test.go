@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -179,6 +180,86 @@ func TestAKillOfAllReachesWhatAStarterIsAt(t *testing.T) {
 	})
 	if e := <-said; !killed || e.Reason != Stopped {
 		t.Errorf("%+v, want SIGKILL, stopped", e)
+	}
+}
+
+// A guard process on a busy host finds the end of a command late. It tells when the command was
+// killed, or seen to run last, as well.
+func TestAnEndIsToldWithWhenTheCommandWasKilledOrLastSeenToRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		deaf    bool // the kernel refuses SIGKILL
+		end     func(r *runner, run *run)
+		fromEnd bool // it is known to have run until it was killed
+	}{
+		"killed": {end: func(r *runner, run *run) { r.kill(run) }, fromEnd: true},
+		"killed in vain, and ended by itself": {deaf: true, end: func(r *runner, run *run) {
+			r.kill(run)
+			_ = syscall.Kill(run.pgid, syscall.SIGTERM)
+		}},
+		"ended by itself": {end: func(_ *runner, run *run) {
+			_ = syscall.Kill(run.pgid, syscall.SIGTERM)
+		}},
+	} {
+		r, said := told(t, 2)
+		r.send = func(pid int, sig syscall.Signal) error {
+			if c.deaf && sig == syscall.SIGKILL && syscall.Kill(pid, 0) == nil {
+				return syscall.EPERM
+			}
+			return syscall.Kill(pid, sig)
+		}
+		l := &launch{start: shell(1, "exec sleep 1000", r.lease), under: r.lease}
+		r.starting = 1
+		if l.err = r.launch(l); l.err != nil {
+			t.Fatal(l.err)
+		}
+		r.begin(l)
+		<-said
+		looks := time.Now()
+		r.reap()
+		ends := time.Now()
+		c.end(r, r.runs[1])
+		testkit.Eventually(t, "it waits to be reaped", func() bool {
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", l.pid))
+			return strings.Contains(string(b), ") Z ")
+		})
+		gone := time.Now()
+		testkit.Eventually(t, "its end", func() bool { r.reap(); r.settle(); return len(said) > 0 })
+		from, to := looks, ends
+		if c.fromEnd {
+			from, to = ends, gone
+		}
+		e := <-said
+		if ran := time.Unix(0, e.Ran); ran.Before(from.Round(0)) || ran.After(to.Round(0)) ||
+			e.Ended < gone.UnixNano() {
+			t.Errorf("%s: it ran until %v and was gone at %v; looked at %v, ended from %v to %v",
+				name, ran, time.Unix(0, e.Ended), looks, ends, gone)
+		}
+	}
+}
+
+// After a host stood still all commands are late: none waits for what others take to stop.
+func TestWhatIsToBeKilledIsKilledBeforeAnyIsStopped(t *testing.T) {
+	r, _ := told(t, 2)
+	over := makeLease(time.Now().Add(-time.Second), time.Second)
+	ending := makeLease(time.Now().Add(30*time.Minute), time.Hour)
+	var sent []syscall.Signal
+	r.send = func(_ int, sig syscall.Signal) error { sent = append(sent, sig); return nil }
+	const late, stopped = 100, 3
+	for id := range uint64(late + stopped) {
+		r.runs[id] = &run{id: id, pgid: 1 << 30, leaderGone: true, timeout: time.Hour, lease: &over}
+		if id >= late {
+			r.runs[id].lease = &ending
+		}
+	}
+	r.enforce()
+	if n := slices.Index(sent, syscall.SIGTERM); n != late || len(sent) != late+2*stopped {
+		t.Errorf("SIGTERM is signal %d of %d; want %d SIGKILLs before it, and it %d times", n,
+			len(sent), late, stopped)
+	}
+	for id, run := range r.runs {
+		if run.reason != LeaseEnded || run.killed != (id < late) {
+			t.Errorf("%d: %q, killed: %v", id, run.reason, run.killed)
+		}
 	}
 }
 

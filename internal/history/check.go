@@ -105,7 +105,8 @@ type ackedKey struct {
 // handlers are what each verb says of the process of its line.
 var handlers = map[Verb]func(c *checker, i int, e Event, p *process){
 	End: (*checker).end, Dead: (*checker).dead, Freeze: (*checker).freeze, Thaw: (*checker).thaw,
-	Start: (*checker).start, Stop: (*checker).stop, Step: (*checker).step,
+	Start: (*checker).start, Stop: (*checker).stop, Ran: (*checker).ran,
+	Step: (*checker).step,
 	Lead: (*checker).lead, Unlead: (*checker).unlead, Early: (*checker).early,
 	Set: (*checker).write, Del: (*checker).write, Try: (*checker).try, Acked: (*checker).ack,
 	Ask: (*checker).ask, Told: (*checker).told, Logged: (*checker).logged,

@@ -12,7 +12,7 @@ import (
 func TestCheckJudgesAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		verbs := []history.Verb{history.Boot, history.Alive, history.End, history.Dead,
-			history.Start, history.Stop, history.Step, history.Lead, history.Unlead, history.Freeze,
+			history.Start, history.Stop, history.Ran, history.Step, history.Lead, history.Unlead, history.Freeze,
 			history.Thaw, history.Early, history.Set, history.Del, history.Acked, history.Try,
 			history.Ask, history.Told, history.Logged, history.Refused, history.Saw,
 			history.Restored, history.Calm, history.Close}
@@ -40,11 +40,11 @@ func TestCheckJudgesAnyHistory(t *testing.T) {
 func TestManyStartsOfOneItemAreJudgedInTime(t *testing.T) {
 	var events []history.Event
 	at := time.Unix(0, 0)
-	for range 100_000 {
+	for i := range uint64(100_000) {
 		events = append(events,
-			history.Event{At: at, Verb: history.Start, Proc: "a#1", Item: "w1", Token: 5},
+			history.Event{At: at, Verb: history.Start, Proc: "a#1", Item: "w1", Token: i},
 			history.Event{At: at.Add(time.Second), Verb: history.Stop, Proc: "a#1", Item: "w1",
-				Token: 5})
+				Token: i})
 		at = at.Add(10 * time.Second)
 	}
 	begin := time.Now()

@@ -5,7 +5,7 @@
 // `coordd verify` read any of them, one file or several together, and prove of what is in them:
 //
 //	I1  no item was worked on by two processes at once
-//	I2  the tokens of an item rose with each change of hands, the epochs of
+//	I2  the tokens of an item rose with each start of its work, the epochs of
 //	    leaderships rose, no two processes led at once, no write of a deposed leader was accepted,
 //	    and an item never had two keys
 //	I3  after the faults had stopped (a line "calm"), each item had one living
@@ -28,6 +28,11 @@
 // stood still together; without commands it has no guard, and stands still alone. A "step" or a
 // "stop" outside of the work with its token is a breach: there was work of which nothing had been
 // said.
+//
+// A guard on a busy host finds late that a command is gone. So it tells two moments: "ran", when the
+// command was killed or last seen to run, and "stop", when it was found gone. It ended between them.
+// That time counts as work only up to the last "step" in it. [Report] counts overlaps in the rest as
+// uncertain.
 //
 // A line "dead" says that a process was killed. It says nothing of the process's commands. If they
 // write lines of their own (in tests they do), each of them counts as working up to its own last

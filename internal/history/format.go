@@ -26,7 +26,8 @@ const (
 	// PROC: it was killed; its commands may go on, each up to its own last line
 	Dead   Verb = "dead"
 	Start  Verb = "start"  // PROC ITEM TOKEN: work began
-	Stop   Verb = "stop"   // PROC ITEM TOKEN: work has really ended
+	Stop   Verb = "stop"   // PROC ITEM TOKEN: nothing of the work was found any more
+	Ran    Verb = "ran"    // PROC ITEM TOKEN: it was killed, or last seen to run: it ended since
 	Step   Verb = "step"   // PROC ITEM TOKEN: the work did something at this moment
 	Lead   Verb = "lead"   // PROC EPOCH: it leads, or goes on leading with a new epoch
 	Unlead Verb = "unlead" // PROC EPOCH: it leads no more
@@ -59,7 +60,7 @@ const (
 
 // fields says which fields of an Event a verb has, in order.
 var fields = map[Verb]string{
-	Boot: "p", Alive: "p", End: "p", Dead: "p", Start: "pit", Stop: "pit", Step: "pit", Lead: "pe",
+	Boot: "p", Alive: "p", End: "p", Dead: "p", Start: "pit", Stop: "pit", Ran: "pit", Step: "pit", Lead: "pe",
 	Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p",
 	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Ask: "pkv", Told: "pkv", Logged: "pkv",
 	Refused: "pkv", Saw: "pxkv", Restored: "pd", Calm: "pds", Close: "p",

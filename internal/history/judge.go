@@ -201,6 +201,8 @@ func (c *checker) checkOverlap(id string, a, b *span) bool {
 		c.report.Fenced++
 	case forgiven:
 		c.report.Forgiven++
+	case earlier(a.to, b.to).Sub(later(b.from, a.known())) > c.Skew:
+		c.report.Uncertain++
 	}
 	return true
 }
@@ -223,7 +225,7 @@ func (s *span) runningTimes() []window {
 		if !w.to.IsZero() && w.to.Before(from) {
 			continue
 		}
-		if w.from.After(s.to) {
+		if w.from.After(s.known()) {
 			break
 		}
 		if w.from.After(from) {
@@ -233,8 +235,8 @@ func (s *span) runningTimes() []window {
 			return out
 		}
 	}
-	if !from.After(s.to) {
-		out = append(out, window{from: from, to: s.to})
+	if !from.After(s.known()) {
+		out = append(out, window{from: from, to: s.known()})
 	}
 	return out
 }

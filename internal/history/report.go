@@ -56,6 +56,8 @@ type Report struct {
 	// Fenced counts the overlaps after a thaw in which only the token keeps the late process from
 	// doing harm.
 	Fenced int `json:"fenced"`
+	// Uncertain counts the overlaps with work that was killed, and not found to be gone yet.
+	Uncertain int `json:"uncertain"`
 	// Forgiven counts the overlaps that began within the amnesty after Consul had lost writes.
 	Forgiven int `json:"forgiven"`
 	// Settled is how long after the faults all was well and stayed so; negative: not judged.
@@ -75,6 +77,10 @@ func (r Report) String() string {
 		r.Events, r.Processes, r.Items, r.Starts, r.Leaderships, r.Writes)
 	if r.Fenced > 0 {
 		fmt.Fprintf(&s, "; %d overlaps after a thaw, fenced by their tokens", r.Fenced)
+	}
+	if r.Uncertain > 0 {
+		fmt.Fprintf(&s, "; %d overlaps with work that was killed and not found gone yet",
+			r.Uncertain)
 	}
 	if r.Forgiven > 0 {
 		fmt.Fprintf(&s, "; %d overlaps after Consul had lost writes", r.Forgiven)

@@ -17,6 +17,7 @@ type span struct {
 	token    uint64
 	at, stop int // stop: at + 1; 0: none
 	from, to time.Time
+	sure     time.Time // up to when it is known to have run; zero: to
 	steps    []int
 }
 
@@ -29,7 +30,7 @@ func (c *checker) item(id string) *item {
 	return w
 }
 
-// start checks that the token rises with each change of hands.
+// start checks that the token rises with each start.
 func (c *checker) start(i int, e Event, p *process) {
 	c.report.Starts++
 	w := c.item(e.Item)
@@ -43,8 +44,8 @@ func (c *checker) start(i int, e Event, p *process) {
 	s := &span{proc: p, token: e.Token, at: i, from: e.At, to: e.At}
 	if e.At.After(c.amnesty) || c.amnesty.IsZero() {
 		for name, old := range w.highest {
-			if name == e.Proc && e.Token >= old.token || name != e.Proc && (e.Token > old.token ||
-				e.At.Sub(old.from) <= c.Skew && c.Skew > 0) {
+			if e.Token > old.token ||
+				name != e.Proc && e.At.Sub(old.from) <= c.Skew && c.Skew > 0 {
 				continue
 			}
 			c.breach("I2", fmt.Sprintf(
@@ -74,11 +75,29 @@ func (c *checker) stop(i int, e Event, p *process) {
 	delete(p.running, e.Item)
 }
 
+// ran notes up to when work is known to have run. From then to its stop nobody knows.
+func (c *checker) ran(_ int, e Event, p *process) {
+	if s := p.running[e.Item]; s != nil && s.token == e.Token {
+		s.sure = later(e.At, s.from)
+	}
+}
+
+// known is the end of the time for which the work is known to have run.
+func (s *span) known() time.Time {
+	if s.sure.IsZero() {
+		return s.to
+	}
+	return earlier(s.sure, s.to)
+}
+
 // step adds a step to the work with its token. A step outside of all work is judged at the end: by
 // the clock of its writer it may be early or late.
 func (c *checker) step(i int, e Event, p *process) {
 	if s := p.running[e.Item]; s != nil && s.token == e.Token {
 		s.steps = append(s.steps, i)
+		if !s.sure.IsZero() {
+			s.sure = e.At
+		}
 		if p.dead {
 			s.to = e.At
 		}

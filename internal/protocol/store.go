@@ -10,8 +10,9 @@ import (
 // the transactions that mean something to its members.
 type Store struct {
 	store.Store
-	keys Keys
-	log  *slog.Logger
+	keys  Keys
+	log   *slog.Logger
+	still standstill
 }
 
 // New returns the store of a service; it does not talk to Consul yet. The error is

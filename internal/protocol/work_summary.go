@@ -15,7 +15,10 @@ const (
 	// WorkLooping: it has ended by itself several times in a row, and is started again after
 	// growing pauses.
 	WorkLooping  = "crash-looping"
-	WorkStopping = "stopping" // it was told to stop, or has stopped and is not released yet
+	WorkFailing  = "failing-check" // it runs, and its check fails
+	WorkStopping = "stopping"      // it was told to stop, or has stopped and is not released yet
+	// WorkStuck: it was told to stop, and has not ended within its stop timeout.
+	WorkStuck = "stuck"
 	// WorkWaiting: a predecessor of the same id may still work on it.
 	WorkWaiting = "waiting"
 )
@@ -51,18 +54,24 @@ type WorkReport struct {
 	ID    string    `json:"id"`
 	State string    `json:"s"`
 	Since time.Time `json:"since,omitzero"` // of this state
-	Token uint64    `json:"token,omitempty"`
+	Grant uint64    `json:"grant,omitempty"`
 	// Restarts is how often the work has ended by itself since it was started here.
 	Restarts int       `json:"restarts,omitempty"`
 	Exit     string    `json:"exit,omitempty"` // what its last such end said
 	ExitAt   time.Time `json:"exit_at,omitzero"`
-	Next     time.Time `json:"next,omitzero"` // its next start, while it pauses
+	Next     time.Time `json:"next,omitzero"`   // its next start, while it pauses
+	Check    string    `json:"check,omitempty"` // why its check fails
+	// Read is the ModifyIndex of the payload that the work has, if the grant is lower.
+	Read uint64 `json:"read,omitempty"`
 	// Over: it has ended by itself more often than its member lets it, and the leader is to take
 	// the item away. Again is the order to restart that it was started after: see
 	// [Assignment.Restart].
 	Over  bool   `json:"over,omitempty"`
 	Again uint64 `json:"again,omitempty"`
 }
+
+// Ends tells whether the work was told to stop.
+func (r WorkReport) Ends() bool { return r.State == WorkStopping || r.State == WorkStuck }
 
 // States returns the prefix of the members' summaries. Nobody watches it.
 func (k Keys) States() string { return k.root + "states/" }
@@ -97,7 +106,7 @@ func ParseWorkSummary(value []byte) (WorkSummary, error) {
 		case CheckID("item id", item.ID) != nil:
 			return WorkSummary{}, store.Invalid("work summary",
 				"it names %q, which is no item's id", store.ShortenPart(item.ID))
-		case !isLine(item.Exit):
+		case !isLine(item.Exit), !isLine(item.Check):
 			return WorkSummary{}, store.Invalid("work summary", "the end of %q is no line of text",
 				store.ShortenPart(item.ID))
 		case item.Restarts < 0:

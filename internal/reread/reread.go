@@ -53,16 +53,13 @@ type Files[T any] struct {
 }
 
 // Open reads the files and makes the first value. What names it in logs. Of a directory all files
-// count, as one. Paths that are empty are left out.
+// count, as one.
 func Open[T any](what string, from func(texts [][]byte) (T, error), paths ...string) (*Files[T],
 	error) {
-	f := &Files[T]{what: what, from: from, looked: time.Now(), again: again.Load()}
+	f := &Files[T]{what: what, paths: paths, from: from, looked: time.Now(), again: again.Load()}
 	for _, path := range paths {
-		if path != "" {
-			info, err := os.Stat(path)
-			f.once = f.once || err == nil && !info.Mode().IsRegular() && !info.IsDir()
-			f.paths = append(f.paths, path)
-		}
+		info, err := os.Stat(path)
+		f.once = f.once || err == nil && !info.Mode().IsRegular() && !info.IsDir()
 	}
 	_, err := f.read()
 	if err == nil {
@@ -148,6 +145,12 @@ const BOM = "\ufeff"
 
 const maxToken = 4096 // a request's head has room for it
 
+// IsToken tells whether a text can be sent as a token: it is ASCII without blanks.
+func IsToken(text string) bool {
+	return text != "" && len(text) <= maxToken &&
+		!strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
 // Token opens a file with one token: a line of ASCII, without the blanks around it. What is no
 // token may be any secret, and is not shown.
 func Token(what, path string) (*Files[string], error) {
@@ -156,8 +159,7 @@ func Token(what, path string) (*Files[string], error) {
 	}
 	return Open(what, func(texts [][]byte) (string, error) {
 		text := strings.TrimSpace(strings.TrimPrefix(string(texts[0]), BOM))
-		if text == "" || len(text) > maxToken ||
-			strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		if !IsToken(text) {
 			return "", fmt.Errorf("a token is one line of 1 to %d characters of ASCII without "+
 				"spaces", maxToken)
 		}
@@ -171,11 +173,12 @@ func TLS[T any](what string, with func(*tls.Config) T, ca, cert, key string) (*F
 	if (cert == "") != (key == "") {
 		return nil, errors.New("a certificate and its key go together: give both")
 	}
+	paths := slices.DeleteFunc([]string{ca, cert, key}, func(p string) bool { return p == "" })
 	return Open(what, func(texts [][]byte) (value T, err error) {
 		cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-		for _, text := range texts {
+		for i, text := range texts {
 			if err := whole(text); err != nil {
-				return value, err
+				return value, fmt.Errorf("%s: %w", paths[i], err)
 			}
 		}
 		if ca != "" {
@@ -197,7 +200,7 @@ func TLS[T any](what string, with func(*tls.Config) T, ca, cert, key string) (*F
 			cfg.Certificates = []tls.Certificate{pair}
 		}
 		return with(cfg), nil
-	}, ca, cert, key)
+	}, paths...)
 }
 
 // whole refuses what is no PEM, or was cut off: a file that is being written.

@@ -40,7 +40,7 @@ func TestAValueFollowsItsFilesAndABadOneIsNamedOnce(t *testing.T) {
 		var said testkit.Output
 		defer slog.SetDefault(slog.Default())
 		slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
-		f, err := reread.Open("it", upper, file, "", ca)
+		f, err := reread.Open("it", upper, file, ca)
 		testkit.Must(t, err)
 		for _, step := range []struct {
 			do         func()

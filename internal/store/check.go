@@ -25,8 +25,9 @@ type CheckKeeper struct {
 	Session messages.Reader[facts.Session]
 	// Out tells whether the next session can be bound to the check, and of the last report.
 	Out *messages.State[facts.Check]
-	// Says is what is shown beside the check.
-	Says func() string
+	// Says is what is shown beside the check. Warns, if not nil, tells whether the check warns.
+	Says  func() string
+	Warns func() bool
 	// Idle, Busy, Stuck and Registered are for actors; each may be nil. Idle is called before it
 	// waits, Busy when it is about to do something, and an error of it is the end. While Stuck
 	// returns true nothing is reported. Registered is called when the agent has the check.
@@ -201,7 +202,8 @@ func (k *CheckKeeper) report(ctx context.Context, limit time.Duration) told {
 	sent := time.Now()
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := k.Store.ReportInstance(call, k.Instance.Get(), k.Says())
+	warns := k.Warns != nil && k.Warns()
+	err := k.Store.ReportInstance(call, k.Instance.Get(), k.Says(), warns)
 	return told{0, sent, time.Since(sent), err}
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/coordd/coordd/internal/words"
 )
 
 // call is one request: what it is for the message of its error, what
@@ -136,16 +138,18 @@ func (c call) status(code int, body string) error {
 		return fail(ErrUnreachable, false, said+"; Consul's limits.request_limits may be too low")
 	case code == http.StatusBadRequest && strings.Contains(body, "Consul Enterprise feature"):
 		return fail(ErrInvalid, false, said+"; this Consul is the Community Edition: give neither "+
-			"a namespace nor a partition (--namespace, --partition, CONSUL_NAMESPACE, "+
-			"CONSUL_PARTITION)")
+			"a namespace nor a partition ("+words.Setting("api.Config.Namespace")+", "+
+			words.Setting("api.Config.Partition")+", CONSUL_NAMESPACE, CONSUL_PARTITION)")
 	case code == http.StatusInternalServerError && strings.Contains(body, "No path to datacenter"):
-		return fail(ErrUnreachable, false, said+"; is the datacenter's name right (--datacenter)?")
+		return fail(ErrUnreachable, false, said+"; is the datacenter's name right ("+
+			words.Setting("api.Config.Datacenter")+")?")
 	case code == http.StatusBadRequest, code == http.StatusMethodNotAllowed:
 		return fail(ErrInvalid, false, said)
 	case code == http.StatusInternalServerError &&
 		strings.Contains(body, "Missing node registration"):
 		return fail(ErrInvalid, false, said+"; members need a Consul agent in their own "+
-			"datacenter (--consul, --datacenter)")
+			"datacenter ("+words.Setting("Config.Client")+", "+
+			words.Setting("api.Config.Datacenter")+")")
 	case code == http.StatusInternalServerError && strings.Contains(body, "invalid session"):
 		return fail(ErrSessionGone, false, said+"; open a new session")
 	case code == http.StatusInternalServerError && strings.Contains(body, "Invalid Session TTL"):

@@ -9,8 +9,11 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
+	"unicode"
 
+	"github.com/coordd/coordd/internal/reread"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -43,6 +46,9 @@ func NewClient(cfg *api.Config) (*api.Client, error) {
 	if err := CheckSwitches(); err != nil {
 		return nil, err
 	}
+	if err := checkConfig(cfg); err != nil {
+		return nil, err
+	}
 	own := *cfg
 	cfg = &own
 	address, auth := SplitAddress(cfg.Address)
@@ -72,24 +78,45 @@ func ClientOr(client *api.Client) (*api.Client, error) {
 	if client != nil {
 		return client, nil
 	}
-	err := CheckSwitches() // before the library says of it what it says
-	if err == nil {
-		client, err = NewClient(api.DefaultConfig())
-	}
+	client, err := NewClient(api.DefaultConfig())
 	if err != nil {
 		return nil, fmt.Errorf("the CONSUL_HTTP_* variables: %w", err)
 	}
 	return client, nil
 }
 
-// CheckSwitches refuses a CONSUL_HTTP_SSL or CONSUL_HTTP_SSL_VERIFY that is neither true nor false.
-// The library takes it for false: TLS would be left out, or Consul's certificate not looked at.
+// CheckSwitches refuses what can never work in Consul's variables: control characters, which no
+// request can hold, and a CONSUL_HTTP_SSL or CONSUL_HTTP_SSL_VERIFY that is neither true nor false.
+// The library takes that for false: TLS would be left out, or Consul's certificate not looked at.
 func CheckSwitches() error {
-	for _, name := range []string{api.HTTPSSLEnvName, api.HTTPSSLVerifyEnvName} {
-		if value := os.Getenv(name); value != "" {
+	for _, kv := range os.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		switch {
+		case value == "" || !strings.HasPrefix(name, "CONSUL_"):
+		case strings.ContainsFunc(value, unicode.IsControl):
+			return fmt.Errorf("%s holds a line break or another control character: set it anew",
+				name)
+		case name == api.HTTPSSLEnvName || name == api.HTTPSSLVerifyEnvName:
 			if _, err := strconv.ParseBool(value); err != nil {
 				return fmt.Errorf("%s is %q: give true or false", name, value)
 			}
+		}
+	}
+	return nil
+}
+
+// checkConfig refuses what can never work in a configuration.
+func checkConfig(cfg *api.Config) error {
+	if cfg.Token != "" && !reread.IsToken(cfg.Token) {
+		return errors.New("CONSUL_HTTP_TOKEN is no token: give one line of ASCII without spaces")
+	}
+	for _, x := range [][2]string{{api.HTTPNamespaceEnvName, cfg.Namespace},
+		{api.HTTPPartitionEnvName, cfg.Partition}, {"the datacenter", cfg.Datacenter},
+		{api.HTTPTLSServerName, cfg.TLSConfig.Address}} {
+		if strings.ContainsFunc(x[1], func(r rune) bool {
+			return r <= ' ' || r > '~' || strings.ContainsRune("/\\\"'?#&%", r)
+		}) {
+			return fmt.Errorf("%s is %q: give a name of letters, digits and -", x[0], x[1])
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	"github.com/coordd/coordd/internal/reread"
@@ -163,8 +164,14 @@ func renewedTLS(cfg *api.Config) (http.RoundTripper, error) {
 		return t
 	}, ca, cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("CONSUL_CACERT, CONSUL_CAPATH, CONSUL_CLIENT_CERT, "+
-			"CONSUL_CLIENT_KEY: %w", err)
+		var given []string
+		for _, name := range []string{api.HTTPCAFile, api.HTTPCAPath, api.HTTPClientCert,
+			api.HTTPClientKey} {
+			if os.Getenv(name) != "" {
+				given = append(given, name)
+			}
+		}
+		return nil, fmt.Errorf("%s: %w", strings.Join(given, ", "), err)
 	}
 	return tlsTransport{files}, nil
 }

@@ -82,14 +82,20 @@ func (s *consul) RegisterInstance(ctx context.Context, i Instance) error {
 }
 
 // ReportInstance says that the process is there; output is shown beside the check, and changes to
-// it alone cost Consul no write for minutes. [ErrNotFound]: the agent knows no such check. It was
-// started anew without its data, or it is another one: requests go through a load balancer. Or it
-// has the check with a token that was replaced since, with which it could write no change of it.
-func (s *consul) ReportInstance(ctx context.Context, i Instance, output string) error {
+// it alone cost Consul no write for minutes; that it warns, or not any more, costs one.
+// [ErrNotFound]: the agent knows no such check. It was started anew without its data, or it is
+// another one: requests go through a load balancer. Or it has the check with a token that was
+// replaced since, with which it could write no change of it.
+func (s *consul) ReportInstance(ctx context.Context, i Instance, output string,
+	warns bool) error {
 	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx), urgent: true,
 		need: "service:write on " + i.Service}
+	status := api.HealthPassing
+	if warns {
+		status = api.HealthWarning
+	}
 	return s.do(ctx, c, func(ctx context.Context) error {
-		err := s.client.Agent().UpdateTTLOpts(i.CheckID(), output, api.HealthPassing,
+		err := s.client.Agent().UpdateTTLOpts(i.CheckID(), output, status,
 			(&api.QueryOptions{}).WithContext(ctx))
 		if by, ok := s.registered.Load(i.ID); err == nil && ok && by != tokenOf(ctx) {
 			return &callError{kind: ErrNotFound, op: c.String(), text: "the agent writes it into " +

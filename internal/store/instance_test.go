@@ -16,14 +16,14 @@ func TestASessionEndsWithTheCheckThatItIsBoundTo(t *testing.T) {
 		_, _, err := s.CreateSession(ctx, bound)
 		wantKind(t, err, store.ErrUnreachable, false)
 		wantText(t, err, "Missing check")
-		wantKind(t, s.ReportInstance(ctx, i, "one"), store.ErrNotFound, false)
+		wantKind(t, s.ReportInstance(ctx, i, "one", false), store.ErrNotFound, false)
 
 		must(t, s.RegisterInstance(ctx, i))
 		id, _, err := s.CreateSession(ctx, bound)
 		must(t, err)
 		for range 10 {
 			time.Sleep(5 * time.Second)
-			must(t, s.ReportInstance(ctx, i, "at work"))
+			must(t, s.ReportInstance(ctx, i, "at work", false))
 			_, err := s.RenewSession(ctx, id, 0)
 			must(t, err)
 		}

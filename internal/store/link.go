@@ -34,6 +34,7 @@ type link struct {
 	announced  bool      // this outage has had its line
 	lastDenied time.Time
 	lastBad    time.Time
+	lastBack   time.Time
 }
 
 // Failed reports that what failed and will be tried again in retryIn. The first failure of an
@@ -44,6 +45,8 @@ func (l *link) Failed(what string, err error, retryIn time.Duration) {
 	switch {
 	case errors.Is(err, ErrDenied):
 		l.hopeless("consul-denied", what, err, retryIn, &l.lastDenied)
+	case errors.Is(err, errWentBack):
+		l.hopeless("consul-restored", what, err, retryIn, &l.lastBack)
 	case errors.Is(err, ErrUnreachable):
 		l.failed(what, err, retryIn)
 	case errors.Is(err, ErrInvalid):

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -103,6 +104,9 @@ func wantKind(t *testing.T, err, kind error, unknown bool) {
 		if got, want := errors.Is(err, k), k == kind; got != want {
 			t.Errorf("error %q: matches %q = %v, want %v", err, k, got, want)
 		}
+	}
+	if twice := testkit.Stutter(fmt.Sprint(err)); twice != "" {
+		t.Errorf("error %q says %q twice", err, twice)
 	}
 	if got := store.OutcomeUnknown(err); got != unknown {
 		t.Errorf("error %q: OutcomeUnknown = %v, want %v", err, got, unknown)

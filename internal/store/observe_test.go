@@ -77,7 +77,7 @@ func TestTheObserverIsToldOfEveryCall(t *testing.T) {
 
 		i := store.Instance{ID: "i", Service: "demo", CheckTTL: 10 * time.Second}
 		must(t, s.RegisterInstance(ctx, i))
-		must(t, s.ReportInstance(ctx, i, "fine"))
+		must(t, s.ReportInstance(ctx, i, "fine", false))
 		must(t, s.DeregisterInstance(ctx, i))
 		o.want(t, 0, map[string]int{"register_instance ok": 1, "report_check ok": 1,
 			"deregister_instance ok": 1})

@@ -43,12 +43,12 @@ type Store interface {
 	// RegisterInstance registers a process with its check, passing.
 	RegisterInstance(ctx context.Context, i Instance) error
 	// ReportInstance says that the process is there.
-	ReportInstance(ctx context.Context, i Instance, output string) error
+	ReportInstance(ctx context.Context, i Instance, output string, warns bool) error
 	// DeregisterInstance takes a process and its check away.
 	DeregisterInstance(ctx context.Context, i Instance) error
 
-	// SilentInstances names the instances of a service whose checks have run out.
-	SilentInstances(ctx context.Context, service string) (map[string]time.Time, error)
+	// DoubtedInstances names the instances of a service whose checks have run out, or warn.
+	DoubtedInstances(ctx context.Context, service string) (map[string]Doubt, error)
 
 	// Failed and Succeeded report how tries go, so that one outage is one line of the log.
 	Failed(what string, err error, retryIn time.Duration)

@@ -2,8 +2,14 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
+
+// errWentBack: what was written since a snapshot is forgotten.
+var errWentBack = errors.New("it was restored from a snapshot, and has forgotten what " +
+	"was written since")
 
 // Watch follows one key or one prefix by long polls. It is pulled: it
 // has no goroutine, and a Watch that is not asked costs nothing. One goroutine
@@ -56,7 +62,7 @@ func (w *Watch) Wait(d time.Duration) *Watch {
 
 // Next answers at once the first time, and the first time after an error, and
 // then whenever X-Consul-Index has moved. Polls that end without a change are
-// asked again and not reported. An index that went back (a restored snapshot,
+// asked again and not reported; one that ends early is followed by a read. An index that went back (a restored snapshot,
 // another server) is read anew and answered. Every read that does not wait is
 // consistent: a Consul server that has just begun to lead answers the default
 // mode from the past for as long as it replays its log (seen after a restart:
@@ -67,7 +73,7 @@ func (w *Watch) Next(ctx context.Context) (View, error) {
 	if w.index == 0 {
 		return w.first(ctx)
 	}
-	pause := NewSteadyLadder()
+	pause, looked := NewSteadyLadder(), false
 	for {
 		asked := time.Now()
 		entries, index, err := w.store.Poll(ctx, w.key, w.index, w.wait)
@@ -89,6 +95,22 @@ func (w *Watch) Next(ctx context.Context) (View, error) {
 				return View{}, &callError{kind: ErrUnreachable, op: "watch " + w.key,
 					text: "gave up waiting: " + ctx.Err().Error(), ended: ctx.Err()}
 			}
+			// A server that was restored from a snapshot ends each poll so. The next one would wait
+			// in vain: its index is one that this server will reach only later.
+			was := w.index
+			if looked {
+				continue
+			}
+			looked = true
+			if v, err := w.first(ctx); err != nil || v.Index != was {
+				if err == nil && v.Index < was {
+					w.store.Failed(w.key, fmt.Errorf("%w: from index %d to %d", errWentBack, was,
+						v.Index), 0)
+				}
+				return v, err
+			}
+		} else {
+			looked = false
 		}
 	}
 }

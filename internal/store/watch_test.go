@@ -123,20 +123,22 @@ func at(index string) func(*http.Request) (*http.Response, error) {
 func TestTheRulesForTheIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &script{answers: []func(*http.Request) (*http.Response, error){
-			at("0"), at("9"), at("9"), at("9"), at("12"), at("4"), at("4"), at("5"),
+			at("0"), at("9"), at("9"), at("9"), at("9"), at("12"), at("4"), at("4"), at("5"), at("5"),
+			at("3"),
 		}}
 		s := over(t, sc)
 		w := store.WatchKey(s, "k")
 		var got []uint64
-		for range 5 {
+		for range 6 {
 			got = append(got, next(t, w).Index)
 		}
-		if want := "[1 9 12 4 5]"; fmt.Sprint(got) != want {
+		if want := "[1 9 12 4 5 3]"; fmt.Sprint(got) != want {
 			t.Errorf("answered at %v, want %s", got, want)
 		}
 		want := []string{"consistent=", "index=1&wait=60000ms", "index=9&wait=60000ms",
-			"index=9&wait=60000ms", "index=9&wait=60000ms",
-			"index=12&wait=60000ms", "consistent=", "index=4&wait=60000ms"}
+			"consistent=", "index=9&wait=60000ms", "index=9&wait=60000ms",
+			"index=12&wait=60000ms", "consistent=", "index=4&wait=60000ms",
+			"index=5&wait=60000ms", "consistent="}
 		if strings.Join(sc.asked, "\n") != strings.Join(want, "\n") {
 			t.Errorf("asked %q, want %q", sc.asked, want)
 		}

@@ -21,7 +21,7 @@ import (
 var routedWork = strings.NewReplacer(
 	`echo "stop`, `: >"$E2E_OWNED/$COORDD_ITEM"; echo "stop`,
 	`$payload" >>"$E2E_JOURNAL"`, `$payload" >>"$E2E_JOURNAL"
-echo "$COORDD_TOKEN" >"$E2E_OWNED/$COORDD_ITEM"`,
+echo "$COORDD_GRANT" >"$E2E_OWNED/$COORDD_ITEM"`,
 ).Replace(work)
 
 // backend is the service beside a member: a process of its own, which serves the items that the
@@ -54,7 +54,7 @@ func (b *backend) orders() []string {
 	return strings.Fields(contents(filepath.Join(b.dir, "orders")))
 }
 
-// serveItems answers for the items whose token in dir is that of the request, and 421 for all
+// serveItems answers for the items whose grant in dir is that of the request, and 421 for all
 // others. What a POST brings is written down before it is answered.
 func serveItems(dir string) {
 	orders, err := os.OpenFile(filepath.Join(dir, "orders"), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
@@ -68,7 +68,7 @@ func serveItems(dir string) {
 	}
 	fmt.Println(ln.Addr())
 	panic(http.Serve(ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		item, token := r.Header.Get("Coordd-Item"), r.Header.Get("Coordd-Token")
+		item, grant := r.Header.Get("Coordd-Item"), r.Header.Get("Coordd-Grant")
 		if item == "*" {
 			fmt.Fprintf(w, "%s", r.Header.Get("Coordd-Member"))
 			return
@@ -76,8 +76,8 @@ func serveItems(dir string) {
 		body, err := io.ReadAll(r.Body)
 		id, bad := url.PathUnescape(item)
 		owned, gone := os.ReadFile(filepath.Join(dir, filepath.Base(id)))
-		if err != nil || bad != nil || gone != nil || strings.TrimSpace(string(owned)) != token ||
-			token == "" {
+		if err != nil || bad != nil || gone != nil || strings.TrimSpace(string(owned)) != grant ||
+			grant == "" {
 			w.WriteHeader(http.StatusMisdirectedRequest)
 			return
 		}
@@ -86,6 +86,6 @@ func serveItems(dir string) {
 				panic(err)
 			}
 		}
-		fmt.Fprintf(w, "%s %s %s", item, token, r.Header.Get("Coordd-Member"))
+		fmt.Fprintf(w, "%s %s %s", item, grant, r.Header.Get("Coordd-Member"))
 	})))
 }

@@ -71,7 +71,7 @@ func TestThePageIsAccessibleInEachOfItsStates(t *testing.T) {
 	b.text(`document.querySelector("#actors").open = true`)
 	b.waits("the actors are shown", `document.querySelectorAll("#tree li").length > 5`)
 	b.text(`document.querySelector("#plan").open = true`)
-	b.waits("the plan is shown", `document.querySelector("#certificate")?.textContent.startsWith(
+	b.waits("the plan is shown", `document.querySelector("#planned")?.textContent.startsWith(
 		"Nothing has to move.The loads of two members differ by 0 at most, and by 0 afterwards.")`)
 	b.obeys("a settled cluster, with its plan and its actors")
 
@@ -147,7 +147,7 @@ func TestThePageOfManyItemsIsAccessible(t *testing.T) {
 	b.waits("they are on canvases", `document.querySelectorAll("canvas.grid").length === 2`)
 	b.obeys("many items")
 	b.slash()
-	b.types("group_1499")
-	b.opens("member", "n2", "Its items with “group_1499”", "device_group_1499")
+	b.types("group_14")
+	b.opens("member", "n2", "Its items with “group_14”", "device_group_14")
 	b.obeys("the list of a member's items")
 }

@@ -42,7 +42,7 @@ func TestThePageShowsATakeOverWithItsCause(t *testing.T) {
 		.startsWith(`+quoted(item)+`)`)
 	b.types("\r")
 	b.waits("the drawer says who has it, and what happened to it", `(t => t.includes("Owner") &&
-		t.includes("n10") && t.includes("Token") && /balancing the load|placed/i.test(t))(
+		t.includes("n10") && t.includes("Grant") && /balancing the load|placed/i.test(t))(
 		document.querySelector("#drawer").innerText)`)
 	b.accessible()
 	b.types("\x1b")

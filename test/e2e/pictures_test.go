@@ -77,6 +77,6 @@ func TestThePicturesOfThePage(t *testing.T) {
 	b.shares("its items run elsewhere", 25, 25, 25, 25)
 	b.waits("the timeline says why",
 		`/n4 lost: /.test(document.querySelector("#timeline").innerText)`)
-	b.waits("all tiles have landed", `!document.querySelector(".tile.arriving")`)
+	b.waits("all tiles have landed, and run", `!document.querySelector(".tile.arriving, .tile.start")`)
 	b.picture("page-after.png", "light")
 }

@@ -30,6 +30,7 @@ var mutations = []mutation{
 	{name: "own-ttl-only", profile: "mixed", first: 20},
 	{name: "sentinel-without-lease", profile: "unacked", first: 11},
 	{name: "token-of-key-alone"},
+	{name: "run-not-counted"},
 	{name: "prefix-without-slash", first: 11},
 	{name: "release-before-stop"},
 	{name: "release-without-conditions", profile: "returning"},

@@ -161,7 +161,7 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 	p.w.delivered(item)
 	defer p.knows(item.ID, item.Payload)()
 	session := p.begin(item.ID)
-	r := rand.New(rand.NewPCG(p.w.plan.seed, hash(p.name()+item.ID)+item.Token))
+	r := rand.New(rand.NewPCG(p.w.plan.seed, hash(p.name()+item.ID)+item.Grant))
 	var crash <-chan time.Time
 	if r.IntN(10) == 0 && p.w.plan.profile != "gentle" {
 		t := time.NewTimer(time.Duration(r.IntN(60)) * time.Second)
@@ -211,7 +211,7 @@ func (p *process) work(ctx context.Context, item actors.Item) error {
 			say(history.Step)
 		}
 	}
-	if hash(fmt.Sprint(p.w.plan.seed, p.name(), item.ID, item.Token))%16 == 0 ||
+	if hash(fmt.Sprint(p.w.plan.seed, p.name(), item.ID, item.Grant))%16 == 0 ||
 		!crashed && p.temper() == "ignores" {
 		p.ignore(session)
 	}

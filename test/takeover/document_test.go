@@ -66,7 +66,7 @@ func figures(measured string) map[string]map[string]figure {
 		}
 		switch {
 		case event == nil || cells[0] == "who":
-		case len(cells) == 6:
+		case len(cells) == 5:
 			event[cells[0]] = figure{median: cells[2], most: cells[4]}
 		case len(cells) == 3:
 			event[cells[0]] = figure{kept: cells[1]}

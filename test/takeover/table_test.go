@@ -17,8 +17,7 @@ func table(events []event, all []contender, results map[string]*measured) string
 		if e.window > 0 {
 			b.WriteString("| who | kept its work | else it stopped after |\n|---|---|---|\n")
 		} else {
-			b.WriteString("| who | min | median | max | at most | formula |\n" +
-				"|---|---|---|---|---|---|\n")
+			b.WriteString("| who | min | median | max | at most |\n|---|---|---|---|---|\n")
 		}
 		for _, c := range all {
 			m := results[e.name+c.name]
@@ -32,9 +31,8 @@ func table(events []event, all []contender, results map[string]*measured) string
 					most = fmt.Sprintf("%v s", m.bound.time().Round(10*time.Millisecond).Seconds())
 				}
 				slices.Sort(m.took)
-				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", c.name, seconds(m.took[0]),
-					seconds(m.took[len(m.took)/2]), seconds(m.took[len(m.took)-1]), most,
-					m.bound.Formula)
+				fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", c.name, seconds(m.took[0]),
+					seconds(m.took[len(m.took)/2]), seconds(m.took[len(m.took)-1]), most)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/internal/backend"
 	"github.com/coordd/coordd/internal/asynclog"
+	"github.com/coordd/coordd/internal/words"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -98,8 +99,8 @@ func (c Config) Validate() error {
 			args...)...))
 	}
 	if c.SessionTimeout < time.Millisecond || c.SessionTimeout > MaxSessionTimeout {
-		wrong("SessionTimeout (--ttl) is %v; give a positive duration of %v at most, 4 s to 40 s "+
-			"with ZooKeeper's own settings", c.SessionTimeout, MaxSessionTimeout)
+		wrong("%s is %v; give a positive duration of %v at most, 4 s to 40 s with ZooKeeper's own "+
+			"settings", words.Setting("Config.SessionTimeout"), c.SessionTimeout, MaxSessionTimeout)
 	}
 	if c.LockDelay > MaxLockDelay {
 		wrong("LockDelay is %v; give %v at most", c.LockDelay, MaxLockDelay)
@@ -113,8 +114,8 @@ func (c Config) Validate() error {
 		wrong("Digest is not user:password in one line") // what it is stays a secret
 	}
 	if slices.ContainsFunc(c.Servers, func(s string) bool { return strings.Contains(s, "@") }) {
-		wrong("Servers holds credentials, which no address of ZooKeeper has; give host:port, and " +
-			"user:password as Digest (--zookeeper-auth-file)") // what they are stays a secret
+		wrong("Servers holds credentials, which no address of ZooKeeper has; give host:port, and "+
+			"user:password as %s", words.Setting("Config.Digest")) // what they are stays a secret
 	} else {
 		for _, s := range c.Servers {
 			if why := unreachable(s); s == "" {
@@ -139,7 +140,8 @@ func (c Config) Validate() error {
 // unreachable says why nothing can ever be connected to at server; empty: something may be.
 func unreachable(server string) string {
 	if strings.Contains(server, "/") {
-		return "a slash is in it, and a path below which all is kept goes into Root (--prefix)"
+		return "a slash is in it, and a path below which all is kept goes into " +
+			words.Setting("Config.Root")
 	}
 	if strings.ContainsFunc(server, func(r rune) bool { return unicode.IsSpace(r) || r == ';' }) {
 		return "it is more than one"

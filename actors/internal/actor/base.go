@@ -46,6 +46,7 @@ func (b *Base) Liveness(p protocol.Process) protocol.Liveness {
 // it yet; an error is the actor's end. Before it waits for the next one it calls Idle.
 func (b *Base) Busy(ctx context.Context) error {
 	b.progress.busy(ctx)
+	b.Store.Stood() // before anything is laid to Consul
 	return b.Fault.Inject(ctx)
 }
 

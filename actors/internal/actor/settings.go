@@ -2,11 +2,15 @@ package actor
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 )
+
+// NoItems is the capacity of a member that takes no items.
+const NoItems = math.MaxUint64
 
 // Settings are what a member's actors are set to: those of actors.Config that they use, with the
 // defaults filled in. They do not change while the actors run.
@@ -42,7 +46,11 @@ type Item struct {
 	Payload []byte
 	Weight  uint64
 	Token   uint64
+	Grant   uint64
 	Changes <-chan []byte
+	Runs    func(bool)
+
+	CheckFails func(why string)
 }
 
 // OnChange is what becomes of running work when its item changes in the workload: see

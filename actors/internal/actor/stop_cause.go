@@ -6,7 +6,7 @@ type StopCause string
 const (
 	StopMoved       StopCause = "the item goes to another member"
 	StopRemoved     StopCause = "the item was taken out of the workload"
-	StopDrained     StopCause = "the member is drained"
+	StopDrained     StopCause = "the member is to take no items"
 	StopFailing     StopCause = "the work failed too often here"
 	StopRestarted   StopCause = "a restart was ordered"
 	StopChanged     StopCause = "the payload has changed"

@@ -53,9 +53,7 @@ type Forecast struct {
 	Items                    []placement.Item
 	Owners                   []string // of each item, gone ones included; empty: none
 	Plan                     placement.Outcome
-	Least                    int  // moves that any plan takes from owners that are there
-	Exact                    bool // no plan needs fewer, see [placement.Minimum]
-	Removed                  int  // items that are no longer in the workload and will be stopped
+	Removed                  int // items that are no longer in the workload and will be stopped
 	Brake                    string
 	Quarantined              int // items that nobody is to run
 	// Reasons are those of the plan's moves, in words; Prefers, what they prefer their target for.
@@ -144,6 +142,5 @@ func NewForecast(keys protocol.Keys, seen Seen, change Change) Forecast {
 		f.Prefers = append(f.Prefers, b.prefers(move))
 	}
 	f.Version = b.version
-	f.Least, f.Exact = placement.Minimum(b.members, b.items, f.Plan)
 	return f
 }

@@ -75,7 +75,7 @@ func (f failures) applied(o *order, index uint64) {
 func (f failures) of(item string, ref keyRef, m facts.Member) (report, bool) {
 	for _, r := range f.reports[ref.member] {
 		if r.ID == item && r.session == m.Session && r.Again == ref.Restart &&
-			r.Token == max(ref.CreateIndex, m.CreateIndex) {
+			r.Grant == max(ref.CreateIndex, m.CreateIndex) {
 			return r, true
 		}
 	}

@@ -38,7 +38,7 @@ func (s *inputs) bar(item string, knew uint64) {
 
 // says has a member say that the work of an item fails too often.
 func (s *inputs) says(member, item string, change func(*report)) {
-	r := report{session: "s-" + member, WorkReport: protocol.WorkReport{ID: item, Token: 20}}
+	r := report{session: "s-" + member, WorkReport: protocol.WorkReport{ID: item, Grant: 20}}
 	if change != nil {
 		change(&r)
 	}
@@ -119,7 +119,7 @@ func TestAPlanOfItemsThatFail(t *testing.T) {
 			func(s *inputs) { s.has("n1", "b"); s.reissued("n1", "a", 41) }},
 			[]string{"revoke a n1"}, "n1"},
 		"another session's":                {changes{even, says(func(r *report) { r.session = "another" })}, nil, ""},
-		"another start's":                  {changes{even, says(func(r *report) { r.Token = 19 })}, nil, ""},
+		"another start's":                  {changes{even, says(func(r *report) { r.Grant = 19 })}, nil, ""},
 		"from before a restart":            {changes{even, says(func(r *report) { r.Again = 3 })}, nil, ""},
 		"a restart is ordered":             {changes{even, says(nil), ordered(50)}, []string{"restart a n1"}, ""},
 		"frozen":                           {changes{even, says(nil), func(s *inputs) { s.control.Freeze = true }}, nil, ""},

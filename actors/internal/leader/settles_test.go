@@ -89,7 +89,7 @@ func (s *drawn) report() {
 		for item, a := range items {
 			if m, _ := s.members.Get(member); s.sick[member+" "+item] && !a.Releasing {
 				s.failures.reports[member] = append(s.failures.reports[member], report{m.Session,
-					protocol.WorkReport{ID: item, Token: max(a.CreateIndex, m.CreateIndex)}})
+					protocol.WorkReport{ID: item, Grant: max(a.CreateIndex, m.CreateIndex)}})
 			}
 		}
 	}

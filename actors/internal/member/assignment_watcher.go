@@ -34,7 +34,7 @@ func NewAssignmentWatcher(b *actor.Base, out *messages.State[facts.Assignments],
 					}
 				}
 			})
-			b.Log.Debug("my-assignments-changed", "own", own, "releasing", releasing, "index",
+			b.Log.Debug("assignments-seen", "own", own, "releasing", releasing, "index",
 				v.Index)
 			out.Set(facts.Assignments{Index: v.Index, Items: items})
 		})

@@ -25,8 +25,9 @@ type CheckKeeper struct {
 func NewCheckKeeper(b *actor.Base, out *messages.State[facts.Check],
 	instance messages.Reader[store.Instance], told Told) *CheckKeeper {
 	a := &CheckKeeper{Base: b, instance: instance, told: told}
-	a.keeper = &store.CheckKeeper{Store: b.Store.Store, Instance: instance, TTL: b.TTL, Log: b.Log,
-		Session: told.Session, Out: out, Says: a.says, Idle: b.Idle, Busy: b.Busy, Registered: supervisor.Ready,
+	a.keeper = &store.CheckKeeper{Store: b.Store, Instance: instance, TTL: b.TTL, Log: b.Log,
+		Session: told.Session, Out: out, Says: a.says, Warns: a.warns, Idle: b.Idle, Busy: b.Busy,
+		Registered: supervisor.Ready,
 		Stuck: func() bool { // the session-renewer says so
 			who, _ := b.Stuck(time.Now())
 			return who != ""
@@ -44,7 +45,17 @@ func (a *CheckKeeper) Run(ctx context.Context) error {
 func (a *CheckKeeper) says() string {
 	f := a.told.facts(a.Base)
 	f.drained = slices.Contains(a.instance.Get().Tags, TagDraining)
+	f.behind = a.warns()
 	return f.output(time.Now())
+}
+
+// mostBehind is how old the states may be that Consul has of the work, before the check warns.
+const mostBehind = 3 * time.Second
+
+// warns tells whether Consul has old states of the work: readers do not trust them then.
+func (a *CheckKeeper) warns() bool {
+	behind := a.told.Behind.Get()
+	return !behind.IsZero() && time.Since(behind) > mostBehind
 }
 
 // deregister is the last step of a clean stop.

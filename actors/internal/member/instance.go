@@ -68,10 +68,11 @@ func own(host string) string {
 type instanceFacts struct {
 	leadership facts.Leadership
 	membership facts.Membership
-	holdings   facts.Holdings
+	running    int // items
 	session    facts.Session
 	brake      string // of the leader's plan
 	drained    bool   // by an operator
+	behind     bool   // see Told.Behind
 	duty       bool   // the host has a function for the leader
 	tags       []string
 }
@@ -101,7 +102,7 @@ func (f instanceFacts) shown() (tags []string) {
 func (f instanceFacts) output(now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d items run; the lease has %v left", now.UTC().Format(time.RFC3339),
-		f.holdings.Running(), max(0, f.session.Lease.Left(now)).Round(time.Second))
+		f.running, max(0, f.session.Lease.Left(now)).Round(time.Second))
 	switch {
 	case f.leads():
 		b.WriteString("; leads")
@@ -113,6 +114,9 @@ func (f instanceFacts) output(now time.Time) string {
 	}
 	if f.leadership.Role == facts.Leading && f.brake != "" {
 		b.WriteString("; the brake is on: " + f.brake)
+	}
+	if f.behind {
+		b.WriteString("; the states of its work in Consul are old")
 	}
 	return b.String()
 }

@@ -34,12 +34,15 @@ type Told struct {
 	Plan       messages.Reader[facts.Distribution]
 	Holdings   messages.Reader[facts.Holdings]
 	Tags       messages.Reader[[]string] // the host's own
+	Records    *WorkRecords
+	// Behind is since when what Consul has of the work's states is not what is so; zero: it is.
+	Behind messages.Reader[time.Time]
 }
 
 // facts are what they say now.
 func (t Told) facts(b *actor.Base) instanceFacts {
 	f := instanceFacts{leadership: t.Leadership.Get(), membership: t.Membership.Get(),
-		holdings: t.Holdings.Get(), session: t.Session.Get(),
+		running: t.Records.running(t.Holdings.Get()), session: t.Session.Get(),
 		duty: b.Lead != nil, tags: t.Tags.Get()}
 	if p := t.Plan.Get(); p.Term == f.leadership.Term {
 		f.brake = p.Brake

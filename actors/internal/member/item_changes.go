@@ -32,12 +32,14 @@ func newItemChanges(on actor.OnChange) *itemChanges {
 
 // behind tells whether the key has changed since it was read last.
 func (c *itemChanges) behind(changed uint64) bool {
-	if c == nil {
-		return false
-	}
+	return c != nil && changed > c.read()
+}
+
+// read is the ModifyIndex up to which the work knows its payload.
+func (c *itemChanges) read() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return changed > c.index
+	return c.index
 }
 
 // begins takes in what the work is called with: nothing older is sent to it.
@@ -88,7 +90,7 @@ func (c *itemChanges) take(e store.Entry, told uint64) bool {
 }
 
 // changes reads the payloads of running items whose leader has told that they have changed, and
-// sends them to the work, or stops it, to be started anew under the same token. An item that is no
+// sends them to the work, or stops it, to be started anew under the same grant. An item that is no
 // more in the workload is left to the leader.
 func (a *WorkerManager) changes(ctx context.Context, s snapshot, ids []string) error {
 	ops := make([]store.Op, len(ids))

@@ -204,7 +204,7 @@ func (a *LeaderTracker) publish() {
 		a.Log.Info("became-leader", "term", l.Term)
 	case l.Role == facts.Leading && old.Epoch != l.Epoch:
 		a.Log.Info("new-epoch", "term", l.Term, "epoch", l.Epoch)
-	case l.Role == facts.Following && old.Leader != l.Leader:
+	case l.Role == facts.Following && old.Leader != l.Leader && l.Leader != a.ID: // not of before
 		a.Log.Info("new-leader", "leader", l.Leader)
 	}
 	a.out.Set(l)

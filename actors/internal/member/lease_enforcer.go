@@ -16,7 +16,7 @@ import (
 // for nothing and logs nothing.
 type LeaseEnforcer struct {
 	session messages.Reader[facts.Session]
-	margin  time.Duration
+	base    *actor.Base
 	more    *messages.State[struct{}] // something was bound while nothing was
 
 	mu    sync.Mutex
@@ -29,9 +29,8 @@ type leaseBinding struct {
 	cancel  context.CancelCauseFunc
 }
 
-func NewLeaseEnforcer(session messages.Reader[facts.Session],
-	margin time.Duration) *LeaseEnforcer {
-	return &LeaseEnforcer{session: session, margin: margin, more: messages.NewState(struct{}{}),
+func NewLeaseEnforcer(b *actor.Base, session messages.Reader[facts.Session]) *LeaseEnforcer {
+	return &LeaseEnforcer{session: session, base: b, more: messages.NewState(struct{}{}),
 		bound: map[*leaseBinding]struct{}{}}
 }
 
@@ -62,14 +61,14 @@ func (e *LeaseEnforcer) bind(ctx context.Context, session string) (context.Conte
 // await waits until the lease of that session holds.
 func (e *LeaseEnforcer) await(ctx context.Context, session string) error {
 	_, err := e.session.Wait(ctx, func(s facts.Session) bool {
-		return s.ID == session && s.Holds(time.Now(), e.margin)
+		return s.ID == session && s.Holds(time.Now(), e.base.LeaseMargin)
 	})
 	return err
 }
 
 func (e *LeaseEnforcer) holds(session string) bool {
 	s := e.session.Get()
-	return s.ID == session && s.Holds(time.Now(), e.margin)
+	return s.ID == session && s.Holds(time.Now(), e.base.LeaseMargin)
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -77,7 +76,9 @@ func (e *LeaseEnforcer) Run(ctx context.Context) error {
 	session, more := e.session.Subscribe(), e.more.Subscribe()
 	var timer actor.Timer
 	defer timer.Stop()
+	defer e.base.Store.Tick(false)
 	for {
+		e.base.Store.Tick(true)
 		next := e.look()
 		select {
 		case <-ctx.Done():
@@ -101,11 +102,11 @@ func (e *LeaseEnforcer) look() time.Time {
 			delete(e.bound, x)
 		}
 	}
-	if len(e.bound) == 0 {
-		return time.Time{}
-	}
 	now := time.Now()
-	return now.Add(untilLook(e.session.Get().Lease.Left(now) - e.margin))
+	if len(e.bound) == 0 {
+		return now.Add(time.Second)
+	}
+	return now.Add(untilLook(e.session.Get().Lease.Left(now) - e.base.LeaseMargin))
 }
 
 // untilLook is how soon to look at a lease again that has so much left beyond the margin: once a

@@ -172,9 +172,13 @@ func (a *MembershipKeeper) value(leaving bool) []byte {
 	if leaving {
 		status = protocol.StatusLeaving
 	}
+	capacity, idle := a.capacity.Get(), a.Work == nil
+	if capacity == actor.NoItems {
+		capacity, idle = 0, true
+	}
 	return protocol.MemberRecord{
 		Status: status, Protocol: protocol.Version, Address: a.Address,
-		Capacity: a.capacity.Get(), Idle: a.Work == nil,
+		Capacity: capacity, Idle: idle,
 		Zone: a.Zone, Version: a.Version, WorkVersion: a.WorkVersion,
 		TellChanges: a.Work != nil && a.OnChange != actor.KeepOnChange, Process: a.Process,
 	}.Encode()

@@ -36,7 +36,7 @@ func NewSessionRenewer(b *actor.Base, out *messages.State[facts.Session],
 	check messages.Reader[facts.Check], record messages.Reader[OwnRecord],
 	holdings messages.Reader[facts.Holdings]) *SessionRenewer {
 	return &SessionRenewer{Base: b, out: out, check: check, record: record, holdings: holdings,
-		binding: store.Binding{Store: b.Store.Store, CheckTTL: b.CheckTTL, TTL: b.TTL, Check: check, Log: b.Log}}
+		binding: store.Binding{Store: b.Store, CheckTTL: b.CheckTTL, TTL: b.TTL, Check: check, Log: b.Log}}
 }
 
 // Run is the actor: see [supervisor.Child].
@@ -157,7 +157,11 @@ func (a *SessionRenewer) ask(ctx context.Context, renewal *store.Renewal,
 
 // ended takes in that Consul has ended the session.
 func (a *SessionRenewer) ended(s facts.Session) {
-	a.Log.Warn("session-lost", "session", s.ID, "why", "Consul no longer knows it",
+	why := "Consul no longer knows it"
+	if stood := a.Store.Stood(); stood > 0 {
+		why = "it ended while this process was suspended for " + stood.String()
+	}
+	a.Log.Warn("session-lost", "session", s.ID, "why", why,
 		"lease_left", s.Lease.Left(time.Now()).Round(time.Millisecond).String())
 	a.out.Set(facts.Session{Count: s.Count, Reconnects: s.Reconnects})
 }

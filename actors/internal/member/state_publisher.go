@@ -24,6 +24,7 @@ type StatePublisher struct {
 	holdings    messages.Reader[facts.Holdings]
 	records     *WorkRecords
 	acks        *messages.Mailbox[AckWrite, struct{}]
+	behind      *messages.State[time.Time] // since when what Consul has is not what is so
 
 	written protocol.WorkSummary // as it was written last
 	at      time.Time            // when
@@ -32,6 +33,7 @@ type StatePublisher struct {
 	news    time.Time            // since when there is something else to say
 	since   map[string]time.Time
 	again   time.Time // when to try again what has failed
+	look    time.Time // when to look whether Consul has what was written
 	ladder  *store.Ladder
 	told    []overItem // that the summary names, and the leader was woken for
 }
@@ -41,8 +43,8 @@ func NewStatePublisher(b *actor.Base, session messages.Reader[facts.Session],
 	membership messages.Reader[facts.Membership],
 	assignments messages.Reader[facts.Assignments],
 	holdings messages.Reader[facts.Holdings], records *WorkRecords,
-	acks *messages.Mailbox[AckWrite, struct{}]) *StatePublisher {
-	return &StatePublisher{Base: b, session: session, membership: membership,
+	acks *messages.Mailbox[AckWrite, struct{}], behind *messages.State[time.Time]) *StatePublisher {
+	return &StatePublisher{Base: b, session: session, membership: membership, behind: behind,
 		assignments: assignments, holdings: holdings, records: records, acks: acks,
 		since: map[string]time.Time{}, ladder: store.NewLadder()}
 }
@@ -52,6 +54,8 @@ func NewStatePublisher(b *actor.Base, session messages.Reader[facts.Session],
 const (
 	statesSettle = time.Second
 	statesEvery  = 2 * time.Second
+	// statesLook is how often a member looks whether Consul has what it has written last.
+	statesLook = time.Minute
 )
 
 // Run is the actor: see [supervisor.Child].
@@ -94,27 +98,56 @@ func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Tim
 	if !m.In(s.ID) || view.Index < m.Index {
 		return time.Time{} // the states tell when that is over
 	}
-	if a.news.After(now) || a.again.After(now) {
+	anew := a.written.Session != s.ID // readers know nothing of this session's work
+	if !anew && a.news.After(now) || a.again.After(now) {
 		return actor.Latest(a.news, a.again)
 	}
-	want, next := summarise(summaryInput{now: now, member: m, view: view,
+	want, next := summarise(summaryInput{now: now, member: m, view: view, stop: a.StopTimeout,
 		holdings: a.holdings.Get(), record: a.records.get, since: a.since})
 	if same(want, a.written) {
 		a.news = time.Time{}
-		return next
+		if !a.look.After(now) {
+			a.compare(ctx, now)
+		}
+		return actor.Earliest(next, a.look)
 	}
-	if a.news.IsZero() {
+	if a.news.IsZero() && !anew {
 		a.news = actor.Latest(now.Add(statesSettle), a.at.Add(statesEvery))
 		return a.news
 	}
 	a.news = time.Time{}
 	if err := a.write(ctx, want, now); err != nil {
 		a.again = now.Add(max(a.ladder.NextBackOff(), statesEvery))
+		a.forget()
 		a.Log.Debug("states-not-published", "err", err, "retry_in", a.again.Sub(now).String())
 		return a.again
 	}
 	a.ladder.Reset()
-	return next
+	a.look = now.Add(statesLook)
+	if !a.behind.Get().IsZero() {
+		a.behind.Set(time.Time{})
+	}
+	return actor.Earliest(next, a.look)
+}
+
+// forget has the summary written anew: what Consul has may be another one, as after an answer that
+// was lost.
+func (a *StatePublisher) forget() {
+	a.known, a.written = false, protocol.WorkSummary{Seq: a.written.Seq}
+	if a.behind.Get().IsZero() {
+		a.behind.Set(time.Now())
+	}
+}
+
+// compare looks whether Consul has what was written last: somebody may have written over it, and
+// Consul may have been restored from before.
+func (a *StatePublisher) compare(ctx context.Context, now time.Time) {
+	a.look = now.Add(statesLook)
+	e, _, _, err := a.Store.Get(ctx, a.Keys.State(a.ID), store.Default)
+	if err == nil && (!a.known || e.ModifyIndex != a.index) {
+		a.forget()
+		a.look = now
+	}
 }
 
 // write writes the summary, if the record is still the session's, over the version that is known:

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/messages"
 	"github.com/coordd/coordd/supervisor"
@@ -17,6 +18,7 @@ import (
 type WorkRecords struct {
 	changed *messages.State[uint64]
 	limit   restartLimit
+	stop    time.Duration // that work has to end when it is told to stop
 
 	mu    sync.Mutex
 	n     uint64
@@ -33,9 +35,11 @@ type workRecord struct {
 	row      time.Time // when the first of those was
 	exit     string    // what the last one said
 	exitAt   time.Time
-	next     time.Time   // the next start, as the supervisor's policy said
-	again    uint64      // the order to restart that it was started after
-	ended    []time.Time // by itself lately, as far as that may exceed the limit
+	next     time.Time    // the next start, as the supervisor's policy said
+	again    uint64       // the order to restart that it was started after
+	payload  *itemChanges // what it was called with; nil: the leader tells of changes
+	check    string       // why the check of this run fails; empty: it does not
+	ended    []time.Time  // by itself lately, as far as that may exceed the limit
 }
 
 // restartLimit is how often work may end by itself within a window before its item is given up.
@@ -52,17 +56,17 @@ const (
 )
 
 // NewWorkRecords keeps records of work that may end by itself so often within a window; most 0:
-// for ever.
-func NewWorkRecords(most int, window time.Duration) *WorkRecords {
+// for ever. Work is given stop to end.
+func NewWorkRecords(most int, window, stop time.Duration) *WorkRecords {
 	return &WorkRecords{changed: messages.NewState[uint64](0), items: map[string]*workRecord{},
-		limit: restartLimit{most, window}}
+		stop: stop, limit: restartLimit{most, window}}
 }
 
 // open begins the record of an item that is started here, after an order to restart it.
-func (w *WorkRecords) open(id string, again uint64) *workRecord {
+func (w *WorkRecords) open(id string, again uint64, payload *itemChanges) *workRecord {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := &workRecord{of: w, again: again}
+	r := &workRecord{of: w, again: again, payload: payload}
 	w.items[id] = r
 	return r
 }
@@ -88,6 +92,18 @@ func (w *WorkRecords) get(id string) workRecord {
 	return workRecord{}
 }
 
+// running counts the items of which the work runs.
+func (w *WorkRecords) running(h facts.Holdings) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, item := range h.Items.All() {
+		if r := w.items[id]; item.Phase == facts.Running && r != nil && !r.begun.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *workRecord) write(f func()) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
@@ -96,41 +112,32 @@ func (r *workRecord) write(f func()) {
 	r.of.changed.Set(r.of.n)
 }
 
-// begins: a run of the work begins. The first one is no news: the holdings say it.
-func (r *workRecord) begins() {
-	now := time.Now()
-	if r.first(now) {
-		return
-	}
-	r.write(func() { r.begun, r.next = now, time.Time{} })
+// runs: a run of the work begins, or it does not run yet after all.
+func (r *workRecord) runs(yes bool) {
+	r.write(func() {
+		if r.begun, r.next, r.check = (time.Time{}), (time.Time{}), ""; yes {
+			r.begun = time.Now()
+		}
+	})
 }
 
-func (r *workRecord) first(now time.Time) bool {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
-	if r.restarts > 0 {
-		return false
-	}
-	r.begun = now
-	return true
-}
+// checkFails: the check of this run fails, or does not any more.
+func (r *workRecord) checkFails(why string) { r.write(func() { r.check = line(why) }) }
 
 // ends: a run has ended although the item is owned still. It fails unless something else has ended
 // it.
 func (r *workRecord) ends(exit string, fails bool) {
 	now := time.Now()
 	r.write(func() {
-		if now.Sub(r.begun) >= healthyAfter {
+		if !r.begun.IsZero() && now.Sub(r.begun) >= healthyAfter {
 			r.inRow = 0
 		}
-		if fails {
-			if r.inRow++; r.inRow == 1 {
-				r.row = now
-			}
-			if most := r.of.limit.most; most > 0 {
-				r.ended = append(r.ended, now)
-				r.ended = r.ended[max(0, len(r.ended)-most-1):]
-			}
+		if r.inRow++; r.inRow == 1 {
+			r.row = now
+		}
+		if most := r.of.limit.most; fails && most > 0 {
+			r.ended = append(r.ended, now)
+			r.ended = r.ended[max(0, len(r.ended)-most-1):]
 		}
 		r.restarts++
 		r.begun, r.exit, r.exitAt = time.Time{}, exit, now

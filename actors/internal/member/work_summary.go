@@ -19,6 +19,7 @@ type summaryInput struct {
 	view     facts.Assignments
 	holdings facts.Holdings
 	record   func(item string) workRecord
+	stop     time.Duration        // that work has to end when it is told to stop
 	since    map[string]time.Time // when the items that have not begun were seen first
 }
 
@@ -38,10 +39,15 @@ func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 		r := protocol.WorkReport{ID: id, State: protocol.WorkRunning}
 		switch {
 		case held && h.Phase == facts.Running:
-			at := in.describe(&r, h)
+			at := in.describe(&r, h, key.Restart)
 			next = actor.Earliest(next, at)
 		case held || key.Releasing:
-			r.State, r.Since, r.Token = protocol.WorkStopping, h.Since.UTC(), h.Token
+			r.State, r.Since, r.Grant = protocol.WorkStopping, h.Since.UTC(), h.Grant
+			if over := h.Since.Add(in.stop + stopSlack); held && h.Phase == facts.Stopping {
+				if r.State = protocol.WorkStuck; in.now.Before(over) {
+					r.State, next = protocol.WorkStopping, actor.Earliest(next, over)
+				}
+			}
 		case waits && key.CreateIndex < in.member.Index:
 			r.State = protocol.WorkWaiting
 		default:
@@ -54,7 +60,8 @@ func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 		}
 		s.Counts[r.State]++
 		// Of an item that waits for a predecessor all is said by its key and ClearAt.
-		if r.State != protocol.WorkWaiting && (r.State != protocol.WorkRunning || r.Restarts > 0) {
+		if r.State != protocol.WorkWaiting && (r.State != protocol.WorkRunning || r.Restarts > 0 ||
+			r.Read > 0) {
 			named = append(named, r)
 		}
 	}
@@ -71,18 +78,25 @@ func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 func (w *WorkRecords) Summary(now time.Time, m facts.Membership, view facts.Assignments,
 	holdings facts.Holdings) protocol.WorkSummary {
 	s, _ := summarise(summaryInput{now: now, member: m, view: view, holdings: holdings,
-		record: w.get, since: map[string]time.Time{}})
+		record: w.get, stop: w.stop, since: map[string]time.Time{}})
 	return s
 }
 
-// describe fills in what the record of work that is held says.
-func (in summaryInput) describe(r *protocol.WorkReport, h facts.Holding) (next time.Time) {
+// describe fills in what the record of work that is held says. Restart is the last order to restart
+// it that was passed on.
+func (in summaryInput) describe(r *protocol.WorkReport, h facts.Holding,
+	restart uint64) (next time.Time) {
 	record := in.record(r.ID)
-	r.Since, r.Token = h.Since.UTC(), h.Token
-	if record.restarts == 0 {
-		return time.Time{}
+	r.Since, r.Grant = h.Since.UTC(), h.Grant
+	if record.payload != nil {
+		if r.Read = record.payload.read(); r.Read <= max(h.Grant, restart) {
+			r.Read = 0 // the grant and the key say as much
+		}
 	}
-	r.Restarts, r.Exit, r.ExitAt = record.restarts, record.exit, record.exitAt.UTC()
+	if record.restarts > 0 {
+		r.Restarts, r.Exit, r.ExitAt = record.restarts, record.exit, record.exitAt.UTC()
+		r.Since = record.exitAt.UTC()
+	}
 	over, calm := record.over(in.now)
 	if over {
 		r.Over, r.Again = true, record.again
@@ -91,9 +105,13 @@ func (in summaryInput) describe(r *protocol.WorkReport, h facts.Holding) (next t
 	switch {
 	case loops:
 		r.State, r.Since = protocol.WorkLooping, record.row.UTC()
-	case !record.begun.IsZero():
-		r.Since = record.begun.UTC()
-		next = time.Time{}
+	case record.begun.IsZero():
+		r.State = protocol.WorkStarting
+	case record.restarts > 0:
+		r.Since, next = record.begun.UTC(), time.Time{}
+	}
+	if r.State == protocol.WorkRunning && record.check != "" {
+		r.State, r.Check = protocol.WorkFailing, record.check
 	}
 	if record.begun.IsZero() {
 		r.Next = record.next.UTC()
@@ -101,9 +119,13 @@ func (in summaryInput) describe(r *protocol.WorkReport, h facts.Holding) (next t
 	return actor.Earliest(next, calm)
 }
 
+// stopSlack is how much longer than its stop timeout work may take before it ignores its order: a
+// command is killed after that.
+const stopSlack = 2 * time.Second
+
 // rank orders what is named: what is worst first.
-var rank = map[string]int{protocol.WorkLooping: 0, protocol.WorkStarting: 1,
-	protocol.WorkStopping: 2, protocol.WorkRunning: 3}
+var rank = map[string]int{protocol.WorkLooping: 0, protocol.WorkStuck: 1, protocol.WorkFailing: 2,
+	protocol.WorkStarting: 3, protocol.WorkStopping: 4, protocol.WorkRunning: 5}
 
 // rankOf puts what the leader is to take away before all else.
 func rankOf(r protocol.WorkReport) int {
@@ -117,7 +139,7 @@ func rankOf(r protocol.WorkReport) int {
 func over(s protocol.WorkSummary) (ids []overItem) {
 	for _, r := range s.Items {
 		if r.Over {
-			ids = append(ids, overItem{r.ID, r.Token, r.Again})
+			ids = append(ids, overItem{r.ID, r.Grant, r.Again})
 		}
 	}
 	return ids
@@ -126,7 +148,7 @@ func over(s protocol.WorkSummary) (ids []overItem) {
 // overItem is one start of the work of an item that has failed too often.
 type overItem struct {
 	id           string
-	token, again uint64
+	grant, again uint64
 }
 
 // worst returns the items that a summary names.

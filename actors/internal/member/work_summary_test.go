@@ -25,15 +25,23 @@ func one(created uint64, releasing bool, held *facts.Holding, record workRecord)
 		view: facts.Assignments{Index: 200, Items: messages.TableOf(
 			map[string]facts.Assignment{"w": {CreateIndex: created, Releasing: releasing}})},
 		holdings: facts.Holdings{Items: messages.TableOf(holdings)},
-		record:   func(string) workRecord { return record },
+		record:   func(string) workRecord { return record }, stop: 20 * time.Second,
 	}
 }
 
 func TestASummarySaysWhatTheWorkDoes(t *testing.T) {
 	held := func(phase facts.WorkPhase) *facts.Holding {
-		return &facts.Holding{Phase: phase, Token: 150, Since: noon.Add(-time.Hour)}
+		return &facts.Holding{Phase: phase, Grant: 150, Since: noon.Add(-time.Hour)}
 	}
-	busy, ending, over := held(facts.Running), held(facts.Stopping), held(facts.Stopped)
+	busy, over := held(facts.Running), held(facts.Stopped)
+	begun := workRecord{begun: noon.Add(-time.Hour)}
+	told := func(ago time.Duration) *facts.Holding { // to stop
+		return &facts.Holding{Phase: facts.Stopping, Grant: 150, Since: noon.Add(-ago)}
+	}
+	reads := func(r workRecord, index uint64) workRecord {
+		r.payload = &itemChanges{index: index}
+		return r
+	}
 	idle := workRecord{}
 	ran := func(inRow int, since time.Duration) workRecord { // since it ended last
 		r := workRecord{restarts: 7, inRow: inRow, row: noon.Add(-time.Minute), exit: "exit code 1",
@@ -54,16 +62,21 @@ func TestASummarySaysWhatTheWorkDoes(t *testing.T) {
 		named bool
 		next  time.Duration // until time alone changes it
 	}{
-		"it runs":              {one(150, false, busy, idle), "running", false, 0},
-		"it has not begun":     {one(150, false, nil, idle), "starting", true, 0},
-		"it was told to stop":  {one(150, false, ending, idle), "stopping", true, 0},
+		"it runs":               {one(150, false, busy, begun), "running", false, 0},
+		"it waits for its turn": {one(150, false, busy, idle), "starting", true, 0},
+		"it has not begun":      {one(150, false, nil, idle), "starting", true, 0},
+		"it was told to stop": {one(150, false, told(19*time.Second), begun), "stopping", true,
+			3 * time.Second},
+		"it does not stop":     {one(150, true, told(22*time.Second), begun), "stuck", true, 0},
 		"it has stopped":       {one(150, false, over, idle), "stopping", true, 0},
 		"it is to be released": {one(150, true, nil, idle), "stopping", true, 0},
 		"a predecessor's": {waits(one(50, false, nil, idle)), "waiting", false,
 			5 * time.Second},
 		"granted to it newly": {waits(one(150, false, nil, idle)), "starting", true,
 			5 * time.Second},
-		"it pauses, twice ended": {one(150, false, busy, ran(2, time.Second)), "running", true, 0},
+		"it pauses, twice ended":   {one(150, false, busy, ran(2, time.Second)), "starting", true, 0},
+		"its payload is of later":  {one(150, false, busy, reads(begun, 160)), "running", true, 0},
+		"its payload is of before": {one(150, false, busy, reads(begun, 150)), "running", false, 0},
 		"it pauses, and loops": {one(150, false, busy, ran(3, time.Second)), "crash-looping", true,
 			0},
 		"it runs, and loops": {one(150, false, busy,
@@ -97,7 +110,7 @@ func TestASummaryIsBounded(t *testing.T) {
 		id := fmt.Sprintf("%0200d", i)
 		keys[id] = facts.Assignment{CreateIndex: 150}
 		if i%2 == 0 {
-			holdings[id] = facts.Holding{Phase: facts.Running, Token: 150}
+			holdings[id] = facts.Holding{Phase: facts.Running, Grant: 150}
 		}
 	}
 	loops := workRecord{restarts: 9, inRow: 9, exit: strings.Repeat("x", protocol.MaxExitBytes)}

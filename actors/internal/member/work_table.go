@@ -14,6 +14,7 @@ import (
 // incarnations, which never overlap: the work goes on while the actor is restarted.
 type workTable struct {
 	items    map[string]*job
+	runs     map[string]*runs // of the items that were started here
 	released map[string]release
 	seen     map[string]time.Time // since when an item could be started
 	// skipped has items of which Consul did not do what was asked, and until when nothing is asked.
@@ -26,33 +27,59 @@ type workTable struct {
 }
 
 func newWorkTable() *workTable {
-	return &workTable{items: map[string]*job{}, released: map[string]release{},
-		seen: map[string]time.Time{}, skipped: map[string]time.Time{}}
+	return &workTable{items: map[string]*job{}, runs: map[string]*runs{},
+		released: map[string]release{}, seen: map[string]time.Time{}, skipped: map[string]time.Time{}}
 }
 
 // job is one item that is worked on here.
 type job struct {
 	phase   facts.WorkPhase
-	token   uint64
+	grant   uint64
 	session string    // under whose registration it was started
 	restart uint64    // the order to restart it that it was started after
 	since   time.Time // its start, and when it was told to stop
 	handle  *supervisor.Handle
 	changes *itemChanges // nil: it is not told of any
 	// final: the work was stopped to be given up. It is released, even when the
-	// leader calls it back meanwhile, and never resumed with the same token.
+	// leader calls it back meanwhile, and never resumed under the same grant.
 	final bool
 }
 
-// release remembers that an item was given up: with which token, so that nothing
+// release remembers that an item was given up: under which grant, so that nothing
 // at or below it is started again, and which version of the key, so that a view
 // that still shows it is not taken for a new order. index 0: the outcome is unknown.
 type release struct {
-	token uint64
+	grant uint64
 	index uint64
 	// refused with the view of this index: not to be tried again before there is another
 	after uint64
 	at    time.Time // of the answer
+}
+
+// runs numbers the runs of an item's work under one grant, so that the fencing token rises with each.
+// The work and the actor use it in turn, never at once.
+type runs struct{ grant, last uint64 }
+
+// runsUnder returns the runs of an item under a grant.
+func (t *workTable) runsUnder(id string, grant uint64) *runs {
+	if r := t.runs[id]; r == nil || r.grant != grant {
+		t.runs[id] = &runs{grant: grant}
+	}
+	return t.runs[id]
+}
+
+// next is the fencing token of a run that begins. It is false when the grant has no more tokens: the
+// item is released then, and is granted anew.
+func (r *runs) next() (token uint64, ok bool) {
+	if r.spent(r.grant) {
+		return 0, false
+	}
+	r.last++
+	return facts.Token(r.grant, r.last), true
+}
+
+func (r *runs) spent(grant uint64) bool {
+	return r != nil && r.grant == grant && r.last == facts.Runs-1
 }
 
 // releasedFor is for how long a release is remembered whose key is gone. No server is as far
@@ -94,8 +121,8 @@ func (s snapshot) clear() bool {
 	return s.member.ClearAt.IsZero() || !s.now.Before(s.member.ClearAt)
 }
 
-// token is an item's fencing token under this registration.
-func (s snapshot) token(a facts.Assignment) uint64 {
+// grant is the number of an item's grant under this registration.
+func (s snapshot) grant(a facts.Assignment) uint64 {
 	return max(a.CreateIndex, s.member.Index)
 }
 
@@ -126,7 +153,7 @@ func (s snapshot) goesOn(j *job, a facts.Assignment, assigned bool) bool {
 		return true
 	}
 	// with a later order to restart it is started once more when it has ended
-	return assigned && a.CreateIndex <= j.token && !a.Releasing && a.Restart <= j.restart
+	return assigned && a.CreateIndex <= j.grant && !a.Releasing && a.Restart <= j.restart
 }
 
 // stopCause says why running work is stopped.
@@ -146,7 +173,7 @@ func (s snapshot) stopCause(j *job, a facts.Assignment, assigned bool) actor.Sto
 		return actor.StopRemoved
 	case a.Releasing && (a.Reason == "failing" || a.Reason == "quarantined"):
 		return actor.StopFailing
-	case !assigned, a.Releasing, a.CreateIndex > j.token:
+	case !assigned, a.Releasing, a.CreateIndex > j.grant:
 		return actor.StopMoved
 	case a.Restart > j.restart:
 		return actor.StopRestarted
@@ -159,9 +186,10 @@ func (s snapshot) stopCause(j *job, a facts.Assignment, assigned bool) actor.Sto
 func (t *workTable) decide(s snapshot) decision {
 	var d decision
 	if s.current() && t.record != s.member.Index {
-		// every token from here on is above those of earlier registrations
+		// every grant from here on is above those of earlier registrations
 		t.record = s.member.Index
 		clear(t.released)
+		clear(t.runs)
 	}
 	maps.DeleteFunc(t.skipped, func(_ string, until time.Time) bool { return !until.After(s.now) })
 	for id, j := range t.items {
@@ -215,6 +243,7 @@ func (t *workTable) forget(s snapshot) {
 		case answered && s.now.Sub(r.at) > releasedFor:
 			if !s.view.Items.Has(id) {
 				delete(t.released, id)
+				delete(t.runs, id)
 			}
 		case r.index == 0 && answered || s.view.Items.Has(id):
 		default:
@@ -248,7 +277,8 @@ func (t *workTable) step(s snapshot, id string, a facts.Assignment) (do keyStep,
 		}
 	}
 	switch {
-	case a.Releasing, s.token(a) <= done.token, s.stop && !s.keep:
+	case a.Releasing, s.grant(a) <= done.grant, s.stop && !s.keep,
+		t.runs[id].spent(s.grant(a)):
 		return releaseKey, time.Time{}
 	case s.stop, a.Unreadable, s.idle, !s.lease, s.member.Phase != facts.Registered:
 		return leaveKey, time.Time{}
@@ -343,7 +373,7 @@ func (t *workTable) active() int {
 func (t *workTable) holdings(session string) facts.Holdings {
 	m := make(map[string]facts.Holding, len(t.items))
 	for id, j := range t.items {
-		m[id] = facts.Holding{Phase: j.phase, Token: j.token, Since: j.since}
+		m[id] = facts.Holding{Phase: j.phase, Grant: j.grant, Since: j.since}
 	}
 	return facts.Holdings{Session: session, Items: messages.TableOf(m)}
 }

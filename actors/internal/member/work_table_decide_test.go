@@ -16,10 +16,10 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 	own := facts.Assignment{Session: "s", CreateIndex: 20, ModifyIndex: 20}
 	called := facts.Assignment{Session: "s", CreateIndex: 20, ModifyIndex: 25, Releasing: true}
 	inherited := facts.Assignment{Session: "old", CreateIndex: 5, ModifyIndex: 5}
-	running := func() *job { return &job{phase: facts.Running, token: 20, session: "s"} }
-	stopping := func() *job { return &job{phase: facts.Stopping, token: 20, session: "s"} }
+	running := func() *job { return &job{phase: facts.Running, grant: 20, session: "s"} }
+	stopping := func() *job { return &job{phase: facts.Stopping, grant: 20, session: "s"} }
 	stopped := func(final bool) *job {
-		return &job{phase: facts.Stopped, token: 20, session: "s", final: final}
+		return &job{phase: facts.Stopped, grant: 20, session: "s", final: final}
 	}
 	type change func(*snapshot, *workTable)
 	notClear := func(s *snapshot, _ *workTable) { s.member.ClearAt = later }
@@ -66,13 +66,17 @@ func TestTheWorkTableDecidesByKeyJobAndLease(t *testing.T) {
 		"one called back is released":  {key: &called, want: "release", gone: true},
 		"a member that stops releases": {key: &own, change: stops, want: "release", gone: true},
 		"or keeps its items":           {key: &own, change: stopsAndKeeps, gone: true},
-		"a token is not used twice": {key: &own, change: func(_ *snapshot, t *workTable) {
+		"the last run was the last": {key: &own, change: func(_ *snapshot, t *workTable) {
 			t.record = 10
-			t.released["w"] = release{token: 20}
+			t.runs["w"] = &runs{grant: 20, last: facts.Runs - 1}
+		}, want: "release", gone: true},
+		"a grant is not used twice": {key: &own, change: func(_ *snapshot, t *workTable) {
+			t.record = 10
+			t.released["w"] = release{grant: 20}
 		}, want: "release", gone: true},
 		"a late view is no order": {key: &own, change: func(_ *snapshot, t *workTable) {
 			t.record = 10
-			t.released["w"] = release{token: 20, index: 20, at: now}
+			t.released["w"] = release{grant: 20, index: 20, at: now}
 		}, next: now.Add(10 * time.Second), gone: true},
 		"work goes on":                 {key: &own, job: running()},
 		"also by a view of before":     {key: &called, job: running(), change: oldView},

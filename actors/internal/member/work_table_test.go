@@ -28,7 +28,7 @@ func TestItemsThatComeAndGoAreForgotten(t *testing.T) {
 		if d := table.decide(s); len(d.release) != 1 {
 			t.Fatalf("%s: to be released: %q", id, d.release)
 		}
-		r := release{token: index - 1} // as it is while there is no answer
+		r := release{grant: index - 1} // as it is while there is no answer
 		if i%2 == 0 {
 			r.index, r.at = index, now
 		}

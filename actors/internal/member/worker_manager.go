@@ -33,7 +33,8 @@ type WorkerManager struct {
 	changed bool      // since the holdings were published
 	more    bool      // items are still to be started or released
 	batch   batch
-	said    int // items running, by the log
+	said    int    // items running, by the log
+	under   string // the session under which they ran
 }
 
 // NewWorkerManager wires the actor.
@@ -233,7 +234,7 @@ func (a *WorkerManager) stop(s snapshot, ids []string) {
 		key, assigned := s.view.Items.Get(id)
 		cause := s.stopCause(j, key, assigned)
 		j.handle.StopFor(cause)
-		a.Log.Debug("work-stopping", "item", id, "token", j.token, "cause", string(cause))
+		a.Log.Debug("work-stopping", "item", id, "grant", j.grant, "cause", string(cause))
 	}
 	a.changed = a.changed || len(ids) > 0
 }
@@ -279,16 +280,18 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 		}
 		key, _ := s.view.Items.Get(id)
 		item := actor.Item{ID: id, Payload: e.Value, Weight: max(1, e.Flags),
-			Token: s.token(key)}
-		var changes *itemChanges
+			Grant: s.grant(key)}
+		changes := newItemChanges(a.OnChange)
+		changes.begins(e)
+		item.Changes = changes.sent
+		payload := changes
 		if a.OnChange != actor.KeepOnChange {
-			changes = newItemChanges(a.OnChange)
-			changes.begins(e)
-			item.Changes = changes.sent
+			payload = nil
 		}
-		record := a.records.open(id, key.Restart)
+		record := a.records.open(id, key.Restart, payload)
+		item.Runs, item.CheckFails = record.runs, record.checkFails
 		h, err := group.Start(supervisor.Child{Name: childName(id),
-			Run:     a.keep(item, s.session.ID, record, changes),
+			Run:     a.keep(item, s.session.ID, a.table.runsUnder(id, item.Grant), record, changes),
 			Restart: supervisor.Transient, StopTimeout: a.StopTimeout, Backoff: record.backoff})
 		if err != nil {
 			if errors.Is(err, supervisor.ErrStopped) {
@@ -297,10 +300,10 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 			return fmt.Errorf("starting the work on %s: %w", id, err)
 		}
 		delete(a.table.seen, id)
-		a.table.items[id] = &job{phase: facts.Running, token: item.Token, session: s.session.ID,
+		a.table.items[id] = &job{phase: facts.Running, grant: item.Grant, session: s.session.ID,
 			restart: key.Restart, since: time.Now(), handle: h, changes: changes}
 		a.changed = true
-		a.Log.Debug("work-started", "item", id, "token", item.Token)
+		a.Log.Debug("work-started", "item", id, "grant", item.Grant)
 	}
 	return nil
 }
@@ -320,9 +323,10 @@ func childName(id string) string {
 // errEnded makes the supervisor's log say why work is started again.
 var errEnded = errors.New("the work returned although the item is still owned")
 
-// keep runs the work, with the lease at the most. It returns nil when the lease has ended the work:
-// then it is not started again, unless this actor finds that it may be.
-func (a *WorkerManager) keep(item actor.Item, session string,
+// keep runs the work, with the lease at the most. It returns nil when the lease has ended the work,
+// or its grant has no more tokens: then it is not started again, unless this actor finds that it may
+// be.
+func (a *WorkerManager) keep(item actor.Item, session string, runs *runs,
 	record *workRecord, changes *itemChanges) func(context.Context) error {
 	begun := false
 	return func(ctx context.Context) error {
@@ -333,6 +337,10 @@ func (a *WorkerManager) keep(item actor.Item, session string,
 		}
 		begun = true
 		if bound.Err() != nil {
+			return nil
+		}
+		var ok bool
+		if item.Token, ok = runs.next(); !ok {
 			return nil
 		}
 		err := a.recorded(bound, item, record)
@@ -349,7 +357,7 @@ func (a *WorkerManager) keep(item actor.Item, session string,
 // recorded runs the work once, and notes when that begins and how it ends by itself.
 func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 	record *workRecord) (err error) {
-	record.begins()
+	record.runs(true)
 	exit, fails := "it called runtime.Goexit", true
 	defer func() {
 		p := recover()
@@ -377,13 +385,10 @@ func (a *WorkerManager) ofNow(ctx context.Context, item actor.Item,
 	changes *itemChanges) actor.Item {
 	_ = a.Tracked(func(ctx context.Context) error {
 		e, found, _, err := a.Store.Get(ctx, a.Keys.WorkItem(item.ID), store.Consistent)
-		switch read := err == nil && found; {
-		case read && changes != nil:
+		if err == nil && found {
 			changes.begins(e)
-		case changes != nil:
+		} else {
 			e = changes.known()
-		case !read:
-			return nil
 		}
 		item.Payload, item.Weight = e.Value, max(1, e.Flags)
 		return nil
@@ -400,11 +405,30 @@ func (a *WorkerManager) tell() {
 	now := a.table.holdings(a.session.Get().ID)
 	// Many items start in batches: said once, when the last of them has.
 	if running := now.Running(); running != a.said && !a.more {
-		a.Log.Info("my-assignments-changed", "running", running, "were", a.said, "stopping",
-			now.Items.Len()-running)
-		a.said = running
+		a.say(running, now.Items.Len()-running)
 	}
 	a.out.Set(now)
+}
+
+// say logs how many items run. The most important line there is says that none does because the
+// lease is over.
+func (a *WorkerManager) say(running, stopping int) {
+	s := a.session.Get()
+	reason, waits := "", ""
+	switch {
+	case running > 0:
+	case s.ID != a.under:
+		reason, waits = "session-lost", "a new session and its registration"
+	case !a.Holds(s):
+		reason, waits = "lease-over", "a renewal of the session that Consul confirms"
+	}
+	if reason == "" {
+		a.Log.Info("work-changed", "running", running, "were", a.said, "stopping", stopping)
+	} else {
+		a.Log.Warn("work-stopped", "reason", reason, "items", a.said, "stopping", stopping,
+			"waits_for", waits)
+	}
+	a.said, a.under = running, s.ID
 }
 
 // close is the member's hand-over: the supervisor has told every child to stop; the record is
@@ -472,9 +496,9 @@ func (a *WorkerManager) release(ctx context.Context, s snapshot, ids []string) e
 	for _, id := range ids {
 		key, _ := s.view.Items.Get(id)
 		r := a.table.released[id]
-		r.token = max(r.token, s.token(key))
+		r.grant = max(r.grant, s.grant(key))
 		if j := a.table.items[id]; j != nil {
-			r.token = max(r.token, j.token)
+			r.grant = max(r.grant, j.grant)
 		}
 		a.table.released[id] = r
 		ops = append(ops, store.DeleteCAS(a.Keys.Assignment(a.ID, id), key.ModifyIndex))
@@ -494,7 +518,7 @@ func (a *WorkerManager) release(ctx context.Context, s snapshot, ids []string) e
 	}
 	for _, id := range ids {
 		key, _ := s.view.Items.Get(id)
-		a.table.released[id] = release{token: a.table.released[id].token, index: key.ModifyIndex,
+		a.table.released[id] = release{grant: a.table.released[id].grant, index: key.ModifyIndex,
 			at: time.Now()}
 		delete(a.table.items, id)
 	}

@@ -3,19 +3,22 @@
 const $ = id => document.getElementById(id);
 
 // What becomes of an item: its class, the word for it, and what a tile says beside the id. An item
-// is "owned" if it is not known what its work does: its member does not say, or is silent.
+// is "unknown" if it is not known what its work does: its member does not say, or is silent.
 const STATES = {
   "running": ["run", "running", ""],
-  "owned": ["own", "not known to run", "?"],
+  "unknown": ["own", "not known to run", "?"],
   "starting": ["start", "starting", "starts"],
   "crash-looping": ["loop", "crash-looping", "loops"],
+  "failing-check": ["loop", "failing its check", "fails its check"],
   "stopping": ["stop", "stopping", "stops"],
+  "stuck": ["loop", "stuck", "does not stop"],
   "waiting": ["wait", "waiting", "waits"],
   "quarantined": ["loop", "quarantined", "quarantined"],
   "free": ["free", "free", ""],
 };
-const ORDER = ["running", "owned", "starting", "crash-looping", "quarantined", "stopping",
-  "waiting", "free"];
+const ORDER = ["running", "unknown", "starting", "crash-looping", "failing-check", "stuck",
+  "quarantined", "stopping", "waiting", "free"];
+const UNSURE = Object.keys(STATES).find(s => STATES[s][0] === "own");
 const stateOf = s => STATES[s] || ["own", s, s];
 // parts are the states with their numbers, those that this page does not know at the end.
 const parts = counts => [...ORDER, ...Object.keys(counts).filter(s => !STATES[s])]
@@ -65,7 +68,11 @@ function span(ms) {
   if (s < 172800) return Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " min";
   return Math.floor(s / 86400) + " days";
 }
-const capital = text => text ? text[0].toUpperCase() + text.slice(1) : text;
+// capital is for a sentence that does not begin with an id.
+const capital = text => {
+  const first = text.split(/[ ,:]/, 1)[0], id = rows.has(first) || where?.has(first);
+  return /^[a-z]+$/.test(first) && !id ? text[0].toUpperCase() + text.slice(1) : text;
+};
 const sentence = text => capital(text) + (/[….!?]$/.test(text) ? "" : ".");
 
 // command is one to type in a shell, for the service that is shown.

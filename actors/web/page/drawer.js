@@ -41,17 +41,20 @@ function history(all) {
 }
 
 async function fillDrawer() {
-  const {kind, id} = opened || {};
-  if (!kind) return;
+  const mine = opened;
+  if (!mine) return;
+  const {kind, id} = mine;
   let body;
   try {
     const past = get("v1/events?about=" + encodeURIComponent(id), true).catch(() => null);
-    body = kind === "item" ? itemBody(await get("v1/items/" + encodeURIComponent(id), true),
-      await payloadOf(opened), await past) : memberBody(id, await past);
+    body = mine.body = kind === "item" ?
+      itemBody(await get("v1/items/" + encodeURIComponent(id), true), await payloadOf(mine),
+        await past) : memberBody(id, await past);
   } catch (e) {
-    body = [el("p", {class: "line loop"}, sentence(why(e)))];
+    body = [el("p", {class: "line loop"}, sentence(why(e))),
+      ...(mine.body || []).map(kid => kid.cloneNode(true))]; // of then
   }
-  if (!opened || opened.kind !== kind || opened.id !== id) return; // another one meanwhile
+  if (opened !== mine) return; // another one meanwhile
   renew($("drawer-body"), body);
 }
 
@@ -71,7 +74,7 @@ function renew(e, kids) {
 
 // payloadOf is what an item's work gets, as text or in hexadecimal digits: the beginning of it. It
 // is read every five seconds while it is looked at.
-const SHOWN = 2048; // bytes
+const SHOWN = 1024; // bytes
 async function payloadOf(o) {
   if (o.payload && Date.now() - o.read < 5000) return o.payload;
   o.read = Date.now();
@@ -80,7 +83,6 @@ async function payloadOf(o) {
       {cache: "no-store", headers: {Range: "bytes=0-" + (SHOWN - 1)},
         signal: AbortSignal.timeout(15000)});
     const bytes = new Uint8Array(await answer.arrayBuffer());
-    if (answer.status === 416) return o.payload = ["empty"];
     if (!answer.ok) throw new Error(JSON.parse(new TextDecoder().decode(bytes)).error,
       {cause: "said"});
     const all = +(answer.headers.get("Content-Range") || "").split("/")[1] || bytes.length;
@@ -99,7 +101,8 @@ async function payloadOf(o) {
 // commands are those that an operator may want, each with a button that copies it.
 function commands(...all) {
   return el("ul", {class: "commands"}, ...all.map(text => el("li", {}, el("code", {}, text),
-    el("button", {type: "button", "aria-label": "Copy " + text, "data-copy": text}, "Copy"))));
+    el("button", {type: "button", "aria-label": "Copy " + text, "data-copy": text},
+      opened?.copied === text ? "Copied" : "Copy"))));
 }
 $("drawer-body").addEventListener("click", async e => {
   const {copy, item} = e.target.dataset;
@@ -113,18 +116,20 @@ $("drawer-body").addEventListener("click", async e => {
     done = document.execCommand("copy");
   }
   announce(done ? "Copied" : "The command is selected");
-  e.target.textContent = done ? "Copied" : "Selected";
+  if (!done || !opened) return;
+  opened.copied = copy;
+  e.target.textContent = "Copied"; // in its place: it has the focus
 });
 
 function itemBody(i, payload, past) {
   const [kind, name] = stateOf(i.state), pauses = i.next_start && Date.parse(i.next_start) - now();
   const until = i.until && Date.parse(i.until) - now();
-  const states = {"free": "Nobody has it", "owned": "Owned, and not known to run"};
+  const states = {"free": "Nobody has it", "unknown": "Owned, and not known to run"};
   return [
     el("p", {class: "line " + kind}, el("b", {}, capital(states[i.state] || name)),
       i.why ? ": " + i.why : "", until > 0 ? ". " + span(until) + " at the latest" : ""),
     facts([
-      ["Owner", i.member], ["Why there", i.there && capital(i.there)], ["Token", i.token],
+      ["Owner", i.member], ["Why there", i.there && capital(i.there)], ["Grant", i.grant],
       ["There since", ago(i.there_since)], ["State since", ago(i.since)],
       ["Pinned to", i.pinned],
       ["Preferred at", i.preferred && i.preferred + ", while it takes items and has room"],
@@ -137,14 +142,15 @@ function itemBody(i, payload, past) {
       ["Removed", i.removed ? "it is not in the workload any more" : ""],
     ]),
     ...(i.next ? [el("h3", {}, "What it takes for it to run"), el("p", {}, sentence(i.next))] : []),
-    el("h3", {}, "Its payload"), el("p", {}, sentence(payload[0])),
-    ...(payload[1] ? [el("pre", {}, payload[1])] : []),
     el("h3", {}, "What it writes"), el("p", {}, "In the log of " +
-      (i.member || "the member that ran it") + "; with --output file:DIR in DIR/" +
-      encodeURIComponent(i.id) + ".log on its machine."),
+      (i.member || "the member that ran it") + "; with --output file:DIR in " +
+      (/^[\w@+=,:-][\w.@+=,:-]*$/.test(i.id) ? "DIR/" + i.id + ".log" : "a file named after it") +
+      " on its machine."),
     el("h3", {}, "What may be typed"), commands(command("explain", i.id),
       command("restart", i.id), i.pinned ? command("unpin", i.id) :
         command("pin", i.id, i.member || "MEMBER")),
+    el("h3", {}, "Its payload"), el("p", {}, sentence(payload[0])),
+    ...(payload[1] ? [el("pre", {}, payload[1])] : []),
     el("h3", {}, "What happened to it"), history(past),
   ];
 }

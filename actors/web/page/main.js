@@ -113,13 +113,10 @@ function folded(id, path, every, show) {
 }
 folded("actors", "v1/tree", 3000, tree => [el("ul", {}, branch(tree))]);
 
-// The planner's certificate, while it is open: what would move yet, against the fewest moves that
-// any plan needs, and how even the loads are.
-function certificate(p) {
+// The plan, while it is open: what would move yet, and how even the loads are.
+function planned(p) {
   const moves = !p.moving ? "Nothing has to move" :
-    count(p.moving, "item") + (p.moving === 1 ? " has" : " have") + " to move; " +
-    (!p.minimum_exact ? "any plan needs " + number(p.minimum) + " moves at least" :
-      p.moving > p.minimum ? "the fewest are " + number(p.minimum) : "no plan needs fewer");
+    count(p.moving, "item") + (p.moving === 1 ? " has" : " have") + " to move";
   const lines = [moves, "The loads of two members differ by " +
     number(p.imbalance_before) + " at most, and by " + number(p.imbalance_after) + " afterwards"];
   if (p.version) {
@@ -138,7 +135,7 @@ function certificate(p) {
   if (most.length > 20) lines.push("and " + number(most.length - 20) + " kinds of moves more");
   return lines;
 }
-folded("plan", "v1/plan", 5000, plan => certificate(plan).map(text =>
+folded("plan", "v1/plan", 5000, plan => planned(plan).map(text =>
   el("p", {}, sentence(text))));
 
 tick();

@@ -35,19 +35,22 @@ function timer(time) {
 function doubted(status) {
   const states = {...status.work.states};
   const members = status.members.map(m => {
-    const n = doneTo(m.id) && (m.states || {}).running || 0, own = {...m.states};
+    const n = doneTo(m.id) && m.states?.running, own = {...m.states};
+    if (!n) return m;
     for (const s of [own, states]) {
       s.running -= n;
-      s.owned = (s.owned || 0) + n;
+      s[UNSURE] = (s[UNSURE] || 0) + n;
     }
-    return n ? {...m, states: own} : m;
+    return {...m, states: own};
   });
   return {...status, members, work: {...status.work, states}};
 }
 
+const who = ids => ids.length < 7 ? list(ids.sort(naturally)) : count(ids.length, "member");
+
 // marks are lines about what the rows of members say and no problem does.
 function marks(status) {
-  const who = new Map(), say = (id, text) => who.set(text, [...who.get(text) || [], id]);
+  const said = new Map(), say = (id, text) => said.set(text, [...said.get(text) || [], id]);
   for (const id of acts.keys()) if (doneTo(id)) say(id, doneTo(id));
   for (const m of status.members) {
     if (m.status && m.status !== "alive") say(m.id, m.status);
@@ -55,8 +58,8 @@ function marks(status) {
       p.kind === "failing-member" && p.text.includes(" " + m.id + ": "));
     if (failed) say(m.id, "where " + count(m.failed_items, "item") + " failed and went elsewhere");
   }
-  return [...who].map(([text, ids]) => ["order", list(ids.sort(naturally)) +
-    (ids.length === 1 ? " is " : " are ") + text + "."]);
+  return [...said].map(([text, ids]) => ["order", who(ids) + (ids.length === 1 ? " is " : " are ") +
+    text + "."]);
 }
 
 // headline is one line about all. Its class is that of the worst that is known.
@@ -69,11 +72,11 @@ function headline(status, lines) {
     return [worst, (lines.length ? "There is" : "Nothing is wrong. There is") +
       " no work yet: “" + command("work add", "ITEM") + "”."];
   }
-  const who = one ? "The only item" : all ? "All " + number(w.total) + " items" :
+  const some = one ? "The only item" : all ? "All " + number(w.total) + " items" :
     number(runs) + " of " + count(w.total, "item");
   const others = parts(w.states || {}).filter(p => p[2] !== "running")
     .map(p => number(p[1]) + " " + p[2]);
-  return [worst, who + (old ? " ran when Consul was read last" : one ? " runs" : " run") +
+  return [worst, some + (old ? " ran when Consul was read last" : one ? " runs" : " run") +
     (all ? "" : "; " + list(others)) + ".", old && {since: lastGood}];
 }
 
@@ -95,15 +98,14 @@ function showWrong(status) {
     lines.push(["bad", "Keys that this version cannot read are skipped: " +
       status.unreadable.join(", ")]);
   }
-  const drained = [...status.drained || []].sort(naturally);
+  const drained = [...status.drained || []];
   if (drained.length) {
     const left = [...status.members, ...(status.absent || [])].filter(m => drained.includes(m.id))
       .reduce((sum, m) => sum + m.items, 0), one = drained.length === 1;
-    const who = drained.length < 7 ? list(drained) : count(drained.length, "member");
     const drain = one && orders.find(o => o.kind === "drain"), end = Date.parse(drain?.deadline);
-    lines.push(["order", who + (one ? " is" : " are") + " drained " + given(drain) + ": " +
+    lines.push(["order", who(drained) + (one ? " is" : " are") + " drained " + given(drain) + ": " +
       count(left, "item") + " still there" + (end > now() ? ", which are given up at once at " +
-      clock(end) : "") + ". “" + command("undrain", one ? who : "MEMBER") + "” ends that."]);
+      clock(end) : "") + ". “" + command("undrain", one ? drained[0] : "MEMBER") + "” ends that."]);
   }
   const rank = line => WORST.indexOf(line[0]);
   lines.sort((a, b) => rank(a) - rank(b)).unshift(headline(status, lines));
@@ -167,6 +169,7 @@ function tagsOf(m, leader) {
     all.push(["silent since " + clock(Date.parse(m.silent_since)),
       m.status === "gone" ? "wait" : "loop"]);
   }
+  if (m.warns) all.push(["cannot say what its work does", "loop"]);
   if (m.drained) all.push(["drained", "stop"]);
   if (m.idle) all.push(["runs nothing", ""]);
   if (n["crash-looping"]) all.push([verb(n["crash-looping"], "loops", "loop"), "loop"]);
@@ -210,7 +213,7 @@ function fillRow(row, m, leader, most, weighed) {
 // heldBy is what a member has: items and their states, by name.
 function heldBy(h) {
   const state = new Map();
-  for (const i of h.own) state.set(i, doneTo(h.id) ? "owned" : "running");
+  for (const i of h.own) state.set(i, doneTo(h.id) ? UNSURE : "running");
   for (const i of h.releasing) state.set(i, "stopping");
   for (const [s, items] of Object.entries(h.states || {})) for (const i of items) state.set(i, s);
   return inOrder([...state]);

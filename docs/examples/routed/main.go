@@ -103,17 +103,17 @@ type counters struct {
 	owned  map[string]*counter
 }
 
-// counter is one item, of the tenure that its token names.
+// counter is one item, of the tenure that its grant names.
 type counter struct {
-	token  uint64
+	grant  uint64
 	visits int
 }
 
 // work has the item's counter here while the item is owned. A service that is to remember the count
-// reads it here, and writes it with the token.
+// reads it here, and writes it with the work's token.
 func (c *counters) work(ctx context.Context, item actors.Item) error {
 	c.mu.Lock()
-	c.owned[item.ID] = &counter{token: item.Token}
+	c.owned[item.ID] = &counter{grant: item.Grant}
 	c.mu.Unlock()
 	<-ctx.Done()
 	c.mu.Lock()
@@ -122,7 +122,7 @@ func (c *counters) work(ctx context.Context, item actors.Item) error {
 	return nil
 }
 
-// ServeHTTP answers for an item that this member owns, by the token that the request was sent with,
+// ServeHTTP answers for an item that this member owns, by the grant that the request was sent with,
 // and says of any other that the request is misdirected: the dispatcher looks anew then.
 func (c *counters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	item, err := url.PathUnescape(r.Header.Get(dispatch.HeaderItem))
@@ -130,12 +130,12 @@ func (c *counters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, dispatch.HeaderItem+": "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	token := r.Header.Get(dispatch.HeaderToken)
+	grant := r.Header.Get(dispatch.HeaderGrant)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.owned[item]
-	if n == nil || strconv.FormatUint(n.token, 10) != token {
-		http.Error(w, fmt.Sprintf("%q with token %q is not at %s", item, token, c.member),
+	if n == nil || strconv.FormatUint(n.grant, 10) != grant {
+		http.Error(w, fmt.Sprintf("%q of grant %q is not at %s", item, grant, c.member),
 			http.StatusMisdirectedRequest)
 		return
 	}
