@@ -119,7 +119,12 @@ func (c *Client) compare(ctx context.Context, v *view, i *ItemStatus) error {
 func next(i ItemStatus) string {
 	switch i.State {
 	case ItemRunning:
-		return running(i)
+		if i.Removed {
+			return "it was removed from the workload: its owner is told to give it up"
+		} else if i.Outdated {
+			return "\"coordd restart " + i.ID + "\" has it run with the newest one"
+		}
+		return ""
 	case ItemLooping:
 		if len(i.FailedAt) > 0 {
 			return "it was tried at " + i.Member + " because its work failed at " +
@@ -138,6 +143,9 @@ func next(i ItemStatus) string {
 	case ItemStopping:
 		return "its work ends, within the " + words.Setting("Config.StopTimeout") + " of " + i.Member +
 			", and then " + then(i)
+	case ItemFailing:
+		return "it runs at " + i.Member + "; its check passes again, or it is started again. Look " +
+			"at what it writes there"
 	case ItemStuck:
 		return "its work ends, or the process of " + i.Member + " does: end that, for nothing " +
 			"else ends a function; and then " + then(i)
@@ -191,17 +199,6 @@ func next(i ItemStatus) string {
 		return text
 	}
 	return "the leader gives it to a member"
-}
-
-// running is what there is to do about an item that runs.
-func running(i ItemStatus) string {
-	switch {
-	case i.Removed:
-		return "it was removed from the workload: its owner is told to give it up"
-	case i.Outdated:
-		return "\"coordd restart " + i.ID + "\" has it run with the newest one"
-	}
-	return ""
 }
 
 // then is what follows the end of work that is to stop.

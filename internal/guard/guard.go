@@ -68,8 +68,7 @@ type Spec struct {
 	// Signals are passed on to the command's first process, while it runs and is not being
 	// stopped. May be nil.
 	Signals <-chan os.Signal
-	// Runs is called by Exec when the command has begun, and with false when the guard process has
-	// died under it: it does not run from there on, or ends. May be nil.
+	// Runs is called by Exec with true when the command has begun. May be nil.
 	Runs func(bool)
 	// Ended is called by Exec before it returns, when the command was started, with two times by the
 	// wall clock of this host, and why it ended. At is when nothing of it was found any more, which
@@ -198,18 +197,15 @@ func (g *Guard) Exec(ctx context.Context, s Spec) error {
 	if err != nil {
 		return err
 	}
-	stop, runs, lost := ctx.Done(), j.runs, j.link.unlinked
+	stop, runs := ctx.Done(), j.runs
 	if s.Runs == nil {
-		runs, lost = nil, nil
+		runs = nil
 	}
 	for {
 		select {
 		case <-runs:
 			runs = nil
 			s.Runs(true)
-		case <-lost:
-			lost, runs = nil, nil
-			s.Runs(false)
 		case <-j.done:
 			if j.exit.Reason == NotStarted && ctx.Err() != nil {
 				return notStarted(ctx, s)

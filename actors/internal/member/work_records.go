@@ -38,7 +38,7 @@ type workRecord struct {
 	next     time.Time    // the next start, as the supervisor's policy said
 	again    uint64       // the order to restart that it was started after
 	payload  *itemChanges // what it was called with; nil: the leader tells of changes
-	lost     bool         // the lease ended it
+	check    string       // why the check of this run fails; empty: it does not
 	ended    []time.Time  // by itself lately, as far as that may exceed the limit
 }
 
@@ -62,17 +62,11 @@ func NewWorkRecords(most int, window, stop time.Duration) *WorkRecords {
 		stop: stop, limit: restartLimit{most, window}}
 }
 
-// open begins the record of an item that is started here, after an order to restart it. Work that
-// the lease ended goes on with the record that it had.
+// open begins the record of an item that is started here, after an order to restart it.
 func (w *WorkRecords) open(id string, again uint64, payload *itemChanges) *workRecord {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := &workRecord{of: w, again: again}
-	if was := w.items[id]; was != nil && was.lost && was.again == again {
-		*r = *was
-		r.lost, r.ended = false, nil // the leader has been told of those under the former token
-	}
-	r.payload = payload
+	r := &workRecord{of: w, again: again, payload: payload}
 	w.items[id] = r
 	return r
 }
@@ -121,15 +115,18 @@ func (r *workRecord) write(f func()) {
 // runs: a run of the work begins, or it does not run yet after all.
 func (r *workRecord) runs(yes bool) {
 	r.write(func() {
-		if r.begun, r.next = (time.Time{}), (time.Time{}); yes {
+		if r.begun, r.next, r.check = (time.Time{}), (time.Time{}), ""; yes {
 			r.begun = time.Now()
 		}
 	})
 }
 
+// checkFails: the check of this run fails, or does not any more.
+func (r *workRecord) checkFails(why string) { r.write(func() { r.check = line(why) }) }
+
 // ends: a run has ended although the item is owned still. It fails unless something else has ended
-// it. Lost: that was the lease, and the work is started anew.
-func (r *workRecord) ends(exit string, fails, lost bool) {
+// it.
+func (r *workRecord) ends(exit string, fails bool) {
 	now := time.Now()
 	r.write(func() {
 		if !r.begun.IsZero() && now.Sub(r.begun) >= healthyAfter {
@@ -143,7 +140,6 @@ func (r *workRecord) ends(exit string, fails, lost bool) {
 			r.ended = r.ended[max(0, len(r.ended)-most-1):]
 		}
 		r.restarts++
-		r.lost = lost
 		r.begun, r.exit, r.exitAt = time.Time{}, exit, now
 	})
 }

@@ -289,7 +289,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 			payload = nil
 		}
 		record := a.records.open(id, key.Restart, payload)
-		item.Runs = record.runs
+		item.Runs, item.CheckFails = record.runs, record.checkFails
 		h, err := group.Start(supervisor.Child{Name: childName(id),
 			Run:     a.keep(item, s.session.ID, a.table.runsUnder(id, item.Grant), record, changes),
 			Restart: supervisor.Transient, StopTimeout: a.StopTimeout, Backoff: record.backoff})
@@ -346,7 +346,6 @@ func (a *WorkerManager) keep(item actor.Item, session string, runs *runs,
 		err := a.recorded(bound, item, record)
 		switch {
 		case leaseEnded(bound):
-			record.ends("the lease was over", false, true)
 			return nil
 		case err != nil || ctx.Err() != nil:
 			return err
@@ -366,7 +365,7 @@ func (a *WorkerManager) recorded(ctx context.Context, item actor.Item,
 			exit = line(fmt.Sprint("it panicked: ", p))
 		}
 		if ctx.Err() == nil {
-			record.ends(exit, fails, false)
+			record.ends(exit, fails)
 		}
 		if p != nil {
 			panic(p) // the supervisor names its stack, which is whole here
@@ -402,8 +401,7 @@ func (a *WorkerManager) tell() {
 		return
 	}
 	a.changed = false
-	view := a.assignments.Get().Items
-	a.records.keep(func(id string) bool { return a.table.items[id] != nil || view.Has(id) })
+	a.records.keep(func(id string) bool { return a.table.items[id] != nil })
 	now := a.table.holdings(a.session.Get().ID)
 	// Many items start in batches: said once, when the last of them has.
 	if running := now.Running(); running != a.said && !a.more {
