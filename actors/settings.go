@@ -62,6 +62,9 @@ type Item struct {
 	// started, and with true once it does. It blocks nobody. Work counts as running from when it is
 	// called.
 	Runs func(bool)
+	// CheckFails may be called beside work that runs, with what is wrong with it, and with an empty
+	// text when all is well again. Meanwhile the item is "failing-check". It blocks nobody.
+	CheckFails func(why string)
 }
 
 // OnChange is what becomes of running work when its item's payload is changed in the workload. The

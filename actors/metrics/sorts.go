@@ -14,7 +14,8 @@ var (
 
 	// holdingStates are those of an item at its owner.
 	holdingStates = []operator.ItemState{operator.ItemRunning, operator.ItemStarting,
-		operator.ItemLooping, operator.ItemStopping, operator.ItemStuck, operator.ItemWaiting}
+		operator.ItemLooping, operator.ItemFailing,
+		operator.ItemStopping, operator.ItemStuck, operator.ItemWaiting}
 	// itemStates are those of an item of the workload.
 	itemStates = []string{"owned", "waiting", "releasing", "free", "unplaced",
 		"quarantined"}

@@ -143,6 +143,9 @@ func next(i ItemStatus) string {
 	case ItemStopping:
 		return "its work ends, within the " + words.Setting("Config.StopTimeout") + " of " + i.Member +
 			", and then " + then(i)
+	case ItemFailing:
+		return "it runs at " + i.Member + "; its check passes again, or it is started again. Look " +
+			"at what it writes there"
 	case ItemStuck:
 		return "its work ends, or the process of " + i.Member + " does: end that, for nothing " +
 			"else ends a function; and then " + then(i)

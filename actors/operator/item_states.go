@@ -433,6 +433,8 @@ func (i *ItemStatus) reported(r protocol.WorkReport) {
 		i.Why = "its work was told to stop"
 	case ItemStuck:
 		i.Why = stuckText()
+	case ItemFailing:
+		i.Why = "its check fails: " + r.Check
 	case ItemLooping:
 		i.Why = "its work ends again and again"
 		if r.Over {

@@ -17,6 +17,8 @@ const (
 	// ItemLooping: its work ends again and again without being told to, by itself or by the guard
 	// or the lease, and is restarted with growing pauses.
 	ItemLooping ItemState = "crash-looping"
+	// ItemFailing: its work runs, and its check fails.
+	ItemFailing ItemState = "failing-check"
 	// ItemStopping: its owner is to give it up, or has stopped its work.
 	ItemStopping ItemState = "stopping"
 	// ItemStuck: its work was told to stop, and has not ended within the stop timeout of its owner.
@@ -35,8 +37,8 @@ const (
 )
 
 // ItemStates are all states, in the order in which they are shown.
-var ItemStates = []ItemState{ItemRunning, ItemStarting, ItemLooping, ItemStopping, ItemStuck,
-	ItemWaiting, ItemFree, ItemQuarantined, ItemUnknown}
+var ItemStates = []ItemState{ItemRunning, ItemStarting, ItemLooping, ItemFailing, ItemStopping,
+	ItemStuck, ItemWaiting, ItemFree, ItemQuarantined, ItemUnknown}
 
 // Cause says why an item is in a state in which its work is not known to run, and does not begin by
 // itself.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -140,15 +141,15 @@ func TestPayloadsOfEverySizeUpToTheLimitAreWritten(t *testing.T) {
 
 func TestAFailedImportSaysHowFarItCame(t *testing.T) {
 	n := 0
-	consul := devconsul.New(devconsul.Config{Deny: func(r *http.Request) bool {
-		if r.Method != http.MethodPut {
-			return false
-		}
-		n++
-		return n == 2
-	}})
+	consul := devconsul.New(devconsul.Config{})
 	defer consul.Close()
-	op, err := operator.New(consul.Client(), "demo")
+	op, err := operator.New(devconsul.ClientOver(transport.When(consul.RoundTripper(),
+		func(r *http.Request) bool {
+			if transport.Writes(r) {
+				n++
+			}
+			return transport.Writes(r) && n == 2
+		}, transport.Always(http.StatusForbidden, "Permission denied"))), "demo")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,7 @@ var troubles = []struct {
 	one, many string
 }{
 	{ItemLooping, "loops", "loop"},
+	{ItemFailing, "fails its check", "fail their check"},
 	{ItemStuck, "ignores its order to stop", "ignore their order to stop"},
 	{ItemQuarantined, "is quarantined", "are quarantined"},
 	{ItemWaiting, "waits", "wait"},
@@ -80,7 +81,7 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 		for _, why := range slices.Sorted(maps.Keys(alike)) {
 			n, verb := len(alike[why]), t.many
 			if t.state == ItemLooping || t.state == ItemQuarantined ||
-				t.state == ItemStuck {
+				t.state == ItemStuck || t.state == ItemFailing {
 				n = max(n, s.Work.States[t.state]) // some may not be named
 			}
 			if n == 1 {

@@ -27,6 +27,7 @@ The states:
   running        its work runs
   starting       its work is about to start
   crash-looping  its work ends again and again, by itself or by the guard or the lease
+  failing-check  its work runs, and its check fails (run --check, --item-check)
   stopping       it is on its way to another member
   stuck          its work has not ended within the --stop-timeout
   waiting        it waits until the lease of a lost member has ended

@@ -101,6 +101,9 @@ func (o *runFlags) check(cmd *cobra.Command) error {
 	if _, err := o.outputFlags.parse(); err != nil {
 		return err
 	}
+	if err := o.checks.check(o.exec != "" || o.holdItems); err != nil {
+		return err
+	}
 	return o.routeFlags.check(o.address)
 }
 
@@ -234,6 +237,7 @@ func (p *process) build() (err error) {
 		p.cfg.Work, p.cfg.Liveness, p.cfg.Lock = p.work.work, p.work.liveness,
 			p.work.guard.LockID
 	}
+	p.cfg.Work = newChecks(p.o.checks, p.o.id, p.o.service, p.o.passEnv, p.log).wrap(p.cfg.Work)
 	p.cfg.Work = p.hist.wrap(p.cfg.Work)
 	if p.page.door != nil {
 		p.metrics = metrics.New()

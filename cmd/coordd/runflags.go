@@ -18,6 +18,7 @@ type runFlags struct {
 	accessFlags
 	routeFlags
 	outputFlags
+	checks                                    checkFlags
 	id, exec, http, address, zone, appVersion string
 	beforeStart                               string
 	beforeStartTimeout                        time.Duration
@@ -99,6 +100,7 @@ func (o *runFlags) registerCommand(f *pflag.FlagSet) {
 		"The `time` for which the items of a coordd that was killed wait for it to be started "+
 			"again on this host, before its guard hands them over. Only with --exec. Above twice "+
 			"the ttl: for ever, and they wait for the session.")
+	o.checks.register(f)
 	secretFlags(f, &o.passEnv)
 	o.outputFlags.register(f)
 }

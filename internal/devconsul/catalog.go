@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strings"
 )
 
 // Parts of Consul's answers that are always the same here, because Connect is not.
@@ -40,25 +39,6 @@ func (s *service) view() *serviceView {
 	}
 }
 
-// serviceNodeView is a service with its node's fields beside it, as catalog/service shows it.
-type serviceNodeView struct {
-	ID, Node, Address, Datacenter string
-	TaggedAddresses, NodeMeta     map[string]string
-	ServiceKind                   string
-	ServiceID, ServiceName        string
-	ServiceTags                   []string
-	ServiceAddress                string
-	ServiceWeights                weights
-	ServiceMeta                   map[string]string
-	ServicePort                   int
-	ServicePorts                  []string
-	ServiceSocketPath             string
-	ServiceEnableTagOverride      bool
-	ServiceProxy, ServiceConnect  json.RawMessage
-	ServiceLocality               *struct{}
-	CreateIndex, ModifyIndex      uint64
-}
-
 func orEmpty(tags []string) []string {
 	if tags == nil {
 		return []string{}
@@ -68,15 +48,12 @@ func orEmpty(tags []string) []string {
 
 // readTable runs a read. An error comes with the headers as well, if with empty ones.
 func (s *Server) readTable(w http.ResponseWriter, r *http.Request,
-	run func(*state, *watchSet) (uint64, bool), effective bool) error {
+	run func(*state, *watchSet) (uint64, bool)) error {
 	q, err := s.parseQuery(r)
 	if err != nil {
 		return err
 	}
 	err = s.read(r.Context(), q, run)
-	if err == nil && effective {
-		q.effective()
-	}
 	q.writeHeaders(w.Header())
 	return err
 }
@@ -86,7 +63,7 @@ func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request,
 	run func(*state, *watchSet) uint64) error {
 	return s.readTable(w, r, func(st *state, ws *watchSet) (uint64, bool) {
 		return run(st, ws), true
-	}, true)
+	})
 }
 
 func (s *Server) catalogDatacenters(http.ResponseWriter, *http.Request) (any, error) {
@@ -118,42 +95,6 @@ func (s *Server) catalogServices(w http.ResponseWriter, r *http.Request) (any, e
 			found[svc.Service] = tags
 		}
 		return st.idx.Services
-	})
-	return found, err
-}
-
-func (s *Server) catalogService(w http.ResponseWriter, r *http.Request) (any, error) {
-	name := strings.TrimPrefix(r.URL.Path, "/v1/catalog/service/")
-	if name == "" {
-		return nil, badRequest("Missing service name")
-	}
-	var found []*serviceNodeView
-	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
-		watchAll(ws, st.services, st.nodes)
-		found = []*serviceNodeView{}
-		all := servicesNamed(st.services.Root(), name)
-		for _, svc := range all {
-			if !svc.hasTags(r.URL.Query()["tag"]) {
-				continue
-			}
-			v, _ := st.nodes.Get(treeKey(fold(svc.Node)))
-			n := v.(*node)
-			meta := svc.Meta
-			if meta == nil {
-				meta = map[string]string{}
-			}
-			found = append(found, &serviceNodeView{
-				ID: n.ID, Node: n.Node, Address: n.Address, Datacenter: n.Datacenter,
-				TaggedAddresses: n.TaggedAddresses, NodeMeta: n.Meta,
-				ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: orEmpty(svc.Tags),
-				ServiceAddress: svc.Address,
-				ServiceWeights: svc.Weights, ServiceMeta: meta, ServicePort: svc.Port,
-				ServiceEnableTagOverride: svc.EnableTagOverride, ServiceProxy: noProxy,
-				ServiceConnect: noConnect,
-				CreateIndex:    svc.CreateIndex, ModifyIndex: svc.ModifyIndex,
-			})
-		}
-		return st.serviceIndex(name, len(all) > 0, false)
 	})
 	return found, err
 }

@@ -27,16 +27,6 @@ func (s *Server) healthNode(w http.ResponseWriter, r *http.Request) (any, error)
 	return s.healthQuery(w, r, func(c *check) bool { return fold(c.Node) == fold(name) })
 }
 
-func (s *Server) healthState(w http.ResponseWriter, r *http.Request) (any, error) {
-	want := strings.TrimPrefix(r.URL.Path, "/v1/health/state/")
-	if want == "" {
-		return nil, badRequest("Missing check state")
-	}
-	return s.healthQuery(w, r, func(c *check) bool {
-		return want == "any" || c.Status == want
-	})
-}
-
 func (s *Server) healthChecks(w http.ResponseWriter, r *http.Request) (any, error) {
 	name := strings.TrimPrefix(r.URL.Path, "/v1/health/checks/")
 	if name == "" {
@@ -97,7 +87,6 @@ func (s *Server) healthService(w http.ResponseWriter, r *http.Request) (any, err
 		return st.serviceIndex(name, len(all) > 0, true), len(all) > 0
 	})
 	if err == nil {
-		q.effective()
 		q.writeHeaders(w.Header())
 	}
 	return found, err

@@ -48,7 +48,6 @@ func (s *Server) routes() {
 
 		{"/v1/agent/self", "GET", s.locked(s.agentSelf)},
 		{"/v1/agent/members", "GET", s.locked(s.agentMembers)},
-		{"/v1/agent/version", "GET", s.agentVersion},
 		{"/v1/agent/services", "GET", s.locked(s.agentServices)},
 		{"/v1/agent/service/", "GET", s.locked(s.agentService)},
 		{"/v1/agent/checks", "GET", s.locked(s.agentChecks)},
@@ -64,11 +63,9 @@ func (s *Server) routes() {
 		{"/v1/catalog/datacenters", "GET", s.catalogDatacenters},
 		{"/v1/catalog/nodes", "GET", s.catalogNodes},
 		{"/v1/catalog/services", "GET", s.catalogServices},
-		{"/v1/catalog/service/", "GET", s.catalogService},
 
 		{"/v1/health/node/", "GET", s.healthNode},
 		{"/v1/health/checks/", "GET", s.healthChecks},
-		{"/v1/health/state/", "GET", s.healthState},
 		{"/v1/health/service/", "GET", s.healthService},
 
 		{"/v1/status/leader", "GET", s.statusLeader},
@@ -150,8 +147,6 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 			w.Header().Set("Allow", allow)
 			err = &httpError{http.StatusMethodNotAllowed, fmt.Sprintf("method %s not allowed",
 				r.Method)}
-		case s.cfg.Deny != nil && s.cfg.Deny(r):
-			err = denied(r)
 		default:
 			obj, err = h(w, r)
 		}
@@ -204,23 +199,4 @@ func decode(body io.Reader, v any) error {
 		return badRequest("Request decode failed: %v", err)
 	}
 	return nil
-}
-
-// denied is what an anonymous token is told that lacks the right the request needs.
-func denied(r *http.Request) error {
-	verb := "write"
-	if r.Method == http.MethodGet {
-		verb = "read"
-	}
-	kind, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
-	switch kind {
-	case "kv":
-		kind = "key"
-	case "catalog", "health":
-		kind = "node"
-	}
-	return &httpError{http.StatusForbidden,
-		fmt.Sprintf("Permission denied: anonymous token lacks permission '%s:%s' on %q. "+
-			"The anonymous token is used implicitly when a request does not specify a token.", kind,
-			verb, name)}
 }

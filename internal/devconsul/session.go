@@ -263,6 +263,6 @@ func (s *Server) readSessions(w http.ResponseWriter, r *http.Request,
 		found = run(st, ws)
 		// A session that is not there is waited for; a list may be empty.
 		return st.idx.Sessions, len(found) > 0 || !strings.HasPrefix(r.URL.Path, "/v1/session/info/")
-	}, false)
+	})
 	return found, err
 }

@@ -310,7 +310,7 @@ func (r *runner) signal(run *run, sig syscall.Signal) (err error) {
 	}
 	// A leader that is in its group has the signal already. Many programs take a second SIGTERM for
 	// an order to end at once.
-	if pgid, err := syscall.Getpgid(run.pgid); err == nil && pgid != run.pgid {
+	if pgid, gone := syscall.Getpgid(run.pgid); gone == nil && pgid != run.pgid {
 		err = errors.Join(err, r.send(run.pgid, sig))
 	}
 	return err

@@ -15,7 +15,8 @@ const (
 	// WorkLooping: it has ended by itself several times in a row, and is started again after
 	// growing pauses.
 	WorkLooping  = "crash-looping"
-	WorkStopping = "stopping" // it was told to stop, or has stopped and is not released yet
+	WorkFailing  = "failing-check" // it runs, and its check fails
+	WorkStopping = "stopping"      // it was told to stop, or has stopped and is not released yet
 	// WorkStuck: it was told to stop, and has not ended within its stop timeout.
 	WorkStuck = "stuck"
 	// WorkWaiting: a predecessor of the same id may still work on it.
@@ -58,7 +59,8 @@ type WorkReport struct {
 	Restarts int       `json:"restarts,omitempty"`
 	Exit     string    `json:"exit,omitempty"` // what its last such end said
 	ExitAt   time.Time `json:"exit_at,omitzero"`
-	Next     time.Time `json:"next,omitzero"` // its next start, while it pauses
+	Next     time.Time `json:"next,omitzero"`   // its next start, while it pauses
+	Check    string    `json:"check,omitempty"` // why its check fails
 	// Read is the ModifyIndex of the payload that the work has, if the grant is lower.
 	Read uint64 `json:"read,omitempty"`
 	// Over: it has ended by itself more often than its member lets it, and the leader is to take
@@ -104,7 +106,7 @@ func ParseWorkSummary(value []byte) (WorkSummary, error) {
 		case CheckID("item id", item.ID) != nil:
 			return WorkSummary{}, store.Invalid("work summary",
 				"it names %q, which is no item's id", store.ShortenPart(item.ID))
-		case !isLine(item.Exit):
+		case !isLine(item.Exit), !isLine(item.Check):
 			return WorkSummary{}, store.Invalid("work summary", "the end of %q is no line of text",
 				store.ShortenPart(item.ID))
 		case item.Restarts < 0:

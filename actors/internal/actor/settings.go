@@ -49,6 +49,8 @@ type Item struct {
 	Grant   uint64
 	Changes <-chan []byte
 	Runs    func(bool)
+
+	CheckFails func(why string)
 }
 
 // OnChange is what becomes of running work when its item changes in the workload: see

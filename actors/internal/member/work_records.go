@@ -38,6 +38,7 @@ type workRecord struct {
 	next     time.Time    // the next start, as the supervisor's policy said
 	again    uint64       // the order to restart that it was started after
 	payload  *itemChanges // what it was called with; nil: the leader tells of changes
+	check    string       // why the check of this run fails; empty: it does not
 	ended    []time.Time  // by itself lately, as far as that may exceed the limit
 }
 
@@ -114,11 +115,14 @@ func (r *workRecord) write(f func()) {
 // runs: a run of the work begins, or it does not run yet after all.
 func (r *workRecord) runs(yes bool) {
 	r.write(func() {
-		if r.begun, r.next = (time.Time{}), (time.Time{}); yes {
+		if r.begun, r.next, r.check = (time.Time{}), (time.Time{}), ""; yes {
 			r.begun = time.Now()
 		}
 	})
 }
+
+// checkFails: the check of this run fails, or does not any more.
+func (r *workRecord) checkFails(why string) { r.write(func() { r.check = line(why) }) }
 
 // ends: a run has ended although the item is owned still. It fails unless something else has ended
 // it.

@@ -110,6 +110,9 @@ func (in summaryInput) describe(r *protocol.WorkReport, h facts.Holding,
 	case record.restarts > 0:
 		r.Since, next = record.begun.UTC(), time.Time{}
 	}
+	if r.State == protocol.WorkRunning && record.check != "" {
+		r.State, r.Check = protocol.WorkFailing, record.check
+	}
 	if record.begun.IsZero() {
 		r.Next = record.next.UTC()
 	}
@@ -121,8 +124,8 @@ func (in summaryInput) describe(r *protocol.WorkReport, h facts.Holding,
 const stopSlack = 2 * time.Second
 
 // rank orders what is named: what is worst first.
-var rank = map[string]int{protocol.WorkLooping: 0, protocol.WorkStuck: 1,
-	protocol.WorkStarting: 2, protocol.WorkStopping: 3, protocol.WorkRunning: 4}
+var rank = map[string]int{protocol.WorkLooping: 0, protocol.WorkStuck: 1, protocol.WorkFailing: 2,
+	protocol.WorkStarting: 3, protocol.WorkStopping: 4, protocol.WorkRunning: 5}
 
 // rankOf puts what the leader is to take away before all else.
 func rankOf(r protocol.WorkReport) int {

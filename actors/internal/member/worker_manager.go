@@ -289,7 +289,7 @@ func (a *WorkerManager) start(ctx context.Context, group *supervisor.Group, s sn
 			payload = nil
 		}
 		record := a.records.open(id, key.Restart, payload)
-		item.Runs = record.runs
+		item.Runs, item.CheckFails = record.runs, record.checkFails
 		h, err := group.Start(supervisor.Child{Name: childName(id),
 			Run:     a.keep(item, s.session.ID, a.table.runsUnder(id, item.Grant), record, changes),
 			Restart: supervisor.Transient, StopTimeout: a.StopTimeout, Backoff: record.backoff})

@@ -9,14 +9,15 @@ const STATES = {
   "unknown": ["own", "not known to run", "?"],
   "starting": ["start", "starting", "starts"],
   "crash-looping": ["loop", "crash-looping", "loops"],
+  "failing-check": ["loop", "failing its check", "fails its check"],
   "stopping": ["stop", "stopping", "stops"],
   "stuck": ["loop", "stuck", "does not stop"],
   "waiting": ["wait", "waiting", "waits"],
   "quarantined": ["loop", "quarantined", "quarantined"],
   "free": ["free", "free", ""],
 };
-const ORDER = ["running", "unknown", "starting", "crash-looping", "stuck", "quarantined", "stopping",
-  "waiting", "free"];
+const ORDER = ["running", "unknown", "starting", "crash-looping", "failing-check", "stuck",
+  "quarantined", "stopping", "waiting", "free"];
 const UNSURE = Object.keys(STATES).find(s => STATES[s][0] === "own");
 const stateOf = s => STATES[s] || ["own", s, s];
 // parts are the states with their numbers, those that this page does not know at the end.
