@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -275,11 +276,7 @@ type electConn interface {
 }
 
 // connect opens the connection to Consul or to ZooKeeper. where is its address, for people.
-func (o *electFlags) connect(a *app) (conn electConn, where string, err error) {
-	log, err := a.logger(&o.logFlags)
-	if err != nil {
-		return nil, "", err
-	}
+func (o *electFlags) connect(log *slog.Logger) (conn electConn, where string, err error) {
 	if len(o.zookeeper.Servers) > 0 {
 		cfg, err := o.zooKeeperConfig(log)
 		if err != nil {
@@ -343,7 +340,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	if err := cfg.Validate(); err != nil {
 		return usage("%v", err)
 	}
-	conn, where, err := o.connect(a)
+	conn, where, err := o.connect(log)
 	if err != nil {
 		return err
 	}
