@@ -19,35 +19,39 @@ import (
 // last, and one that was added again does not go.
 func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
-		late := &transport.Astray{To: d.consul.RoundTripper()}
+		late, verb := &transport.Recorder{To: transport.Fail(transport.ErrReset)}, "none"
 		client, err := api.NewClient(&api.Config{Address: "consul.test",
-			HttpClient: &http.Client{Transport: late}})
+			HttpClient: &http.Client{Transport: transport.When(d.consul.RoundTripper(),
+				func(r *http.Request) bool { return transport.TxnWith(`"` + verb + `"`)(r) },
+				late.RoundTrip)}})
 		d.must(err)
 		op, err := operator.New(client, "demo")
 		d.must(err)
-		hold := func(verb string) { late.Hold(1, transport.TxnWith(`"`+verb+`"`)) }
+		deliver := func() int {
+			return transport.Again(d.consul.RoundTripper(), late.Copies()[len(late.Copies())-1])
+		}
 		has := func() bool {
 			p, _, err := d.kv.Get("service/demo/workload/w", nil)
 			d.must(err)
 			return p != nil
 		}
 		d.must(op.AddWork(t.Context(), operator.WorkInput{ID: "w"}))
-		hold("delete")
+		verb = "delete"
 		if err := op.RemoveWork(t.Context(), "w"); !errors.Is(err, operator.ErrUnreachable) {
 			t.Fatalf("a removal without an answer: %v", err)
 		}
 		d.must(d.op.AddWork(t.Context(), operator.WorkInput{ID: "w", Payload: []byte("anew")}))
-		if codes := late.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || !has() {
-			t.Errorf("the late removal was answered %v; the item is there: %v", codes, has())
+		if code := deliver(); code != http.StatusConflict || !has() {
+			t.Errorf("the late removal was answered %d; the item is there: %v", code, has())
 		}
-		hold("set")
+		verb = "set"
 		if err := op.AddWork(t.Context(), operator.WorkInput{ID: "w", Weight: 1,
 			Payload: []byte("late")}); !errors.Is(err, operator.ErrUnreachable) {
 			t.Fatalf("an addition without an answer: %v", err)
 		}
 		d.must(d.op.RemoveWork(t.Context(), "w"))
-		if codes := late.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || has() {
-			t.Errorf("the late addition was answered %v; the item is there: %v", codes, has())
+		if code := deliver(); code != http.StatusConflict || has() {
+			t.Errorf("the late addition was answered %d; the item is there: %v", code, has())
 		}
 	})
 }

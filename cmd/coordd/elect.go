@@ -19,20 +19,25 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// scheduleFlags say when a command is run once in each period.
+type scheduleFlags struct {
+	every, cron string
+	runNow      bool
+}
+
 // electFlags are the settings of one candidate and of the orders.
 type electFlags struct {
 	outputFlags
 	logFlags
 	consulFlags
-	zookeeper                       zookeeperFlags
-	prefix                          string
-	passEnv                         []string
-	id, address, handOver           string
-	priority                        int
-	preempt, once                   bool
-	every, cron                     string
+	zookeeper             zookeeperFlags
+	prefix                string
+	passEnv               []string
+	id, address, handOver string
+	priority              int
+	preempt, once         bool
+	scheduleFlags
 	follow, end, remove, status     bool
-	runNow                          bool
 	asJSON                          bool
 	ttl, lease, checkTTL, lockDelay time.Duration
 	margin, holdBack, stopTimeout   time.Duration
