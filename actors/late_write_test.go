@@ -14,16 +14,18 @@ func TestAWriteThatArrivesLateIsRefused(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork(c.items(30)...)
 		m := c.start("n1")
-		d := &transport.Astray{To: c.consul.RoundTripper()}
-		m.net.Via(d)
+		late := &transport.Recorder{To: transport.Fail(transport.ErrReset)}
+		m.net.Via(transport.When(c.consul.RoundTripper(), func(r *http.Request) bool {
+			return transport.TxnWith("check-index", "late")(r) && len(late.Copies()) == 0
+		}, late.RoundTrip))
 		c.await("all at n1", 10*time.Second, c.balanced(30))
-		d.Hold(1, transport.TxnWith("check-index", "late"))
 		c.addWork("late")
 		c.await("late granted all the same", 20*time.Second, c.balanced(31))
 		c.start("n2")
 		c.await("in balance", 20*time.Second, c.balanced(31))
-		if codes := d.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict {
-			t.Errorf("the late write was answered %v, want one 409", codes)
+		if code := transport.Again(c.consul.RoundTripper(),
+			late.Copies()[0]); code != http.StatusConflict {
+			t.Errorf("the late write was answered %d, want 409", code)
 		}
 		time.Sleep(30 * time.Second)
 		if !c.balanced(31)() {
@@ -52,11 +54,11 @@ func TestALostReplyOfACommittedWriteIsFoundOut(t *testing.T) {
 // loser loses the replies of every second write, times of them.
 func loser(to http.RoundTripper, times int64) http.RoundTripper {
 	var n atomic.Int64
-	return transport.Unheard(to, func(r *http.Request) bool {
+	return transport.When(to, func(r *http.Request) bool {
 		if r.Method != http.MethodPut || strings.HasPrefix(r.URL.Path, "/v1/session/renew") {
 			return false
 		}
 		at := n.Add(1)
 		return at%2 == 0 && at/2 <= times
-	}, transport.Fail(transport.ErrReset))
+	}, transport.Lose(to))
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,16 +65,19 @@ func TestARenewalAnsweredFromThePastBringsNoWorkBack(t *testing.T) {
 func TestWorkStartsOnlyWhileTheRecordIsThisSessions(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork(c.items(4)...)
-		var shut atomic.Bool
 		m := c.start("n1", func(cfg *actors.Config) { cfg.WorkerSoak = 2 * time.Second })
-		m.net.Via(eyes(c.consul.RoundTripper(), &shut))
+		// a line of their own for long polls and questions about sessions
+		eyes := transport.NewWire(c.consul.RoundTripper())
+		m.net.Via(transport.When(c.consul.RoundTripper(), func(r *http.Request) bool {
+			return transport.Poll(r) || strings.HasPrefix(r.URL.Path, "/v1/session/")
+		}, eyes.RoundTrip))
 		c.await("the order", 20*time.Second, func() bool {
 			return m.c.Assignments().Get().Items.Len() == 4
 		})
 		if n := c.totalStarts(); n != 0 {
 			t.Fatalf("%d items run, within the worker's soak", n)
 		}
-		shut.Store(true) // no news of the session's end
+		eyes.Freeze() // no news of the session's end
 		if _, err := c.client.Session().Destroy(m.c.Session().Get().ID, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -86,15 +88,7 @@ func TestWorkStartsOnlyWhileTheRecordIsThisSessions(t *testing.T) {
 		if n := c.totalStarts(); n != 0 {
 			t.Errorf("%d items were started under a session that had ended", n)
 		}
-		shut.Store(false)
+		eyes.Thaw()
 		c.await("all work", 60*time.Second, c.balanced(4))
 	})
-}
-
-// eyes is a way to Consul on which, while they are shut, no long poll is answered and no question
-// about sessions.
-func eyes(to http.RoundTripper, shut *atomic.Bool) http.RoundTripper {
-	return transport.Unheard(to, func(r *http.Request) bool {
-		return shut.Load() && (transport.Poll(r) || strings.HasPrefix(r.URL.Path, "/v1/session/"))
-	}, transport.Hang)
 }

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/facts"
@@ -25,14 +23,12 @@ const Service = "test"
 // Cluster is an embedded Consul and the members that a test has started on it. It is safe for
 // concurrent use.
 type Cluster struct {
-	t      testing.TB
+	referee
 	consul *devconsul.Server
 	client *api.Client
 
-	mu      sync.Mutex
 	members []*Member // all that were ever started
-	judge   testkit.Judge
-	served  map[string]*listener
+	served  map[string]pipe
 }
 
 // New starts the embedded Consul; the end of the test stops it. In a bubble, call it with the
@@ -40,8 +36,8 @@ type Cluster struct {
 func New(t testing.TB) *Cluster {
 	consul := devconsul.New(devconsul.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(consul.Close)
-	return &Cluster{t: t, consul: consul, client: consul.Client(), judge: testkit.NewJudge(),
-		served: map[string]*listener{}}
+	return &Cluster{referee: referee{t: t, judge: testkit.NewJudge()}, consul: consul,
+		client: consul.Client(), served: map[string]pipe{}}
 }
 
 // Client returns a client of the embedded Consul.
@@ -117,25 +113,31 @@ func (c *Cluster) ConsulElection(d time.Duration) {
 	c.consul.ElectionEnd()
 }
 
-// begin holds the start of work to what is promised, and returns what to call at its end.
-func (c *Cluster) begin(m *Member, item actors.Item) (end func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, breach := range c.judge.Begin(m.id, item.ID, item.Token) {
-		c.t.Errorf("%s", breach)
+// referee fails the test when two do the same thing at once, or when a token does not rise.
+type referee struct {
+	t     testing.TB
+	again bool // one may do it again with the same token
+
+	mu    sync.Mutex // of the test as a whole
+	judge testkit.Judge
+}
+
+// begin holds the start of something to what is promised, and returns what to call at its end.
+func (r *referee) begin(who, what string, token uint64) (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.again && token == r.judge.Tokens[what] {
+		delete(r.judge.Tokens, what)
+	}
+	for _, breach := range r.judge.Begin(who, what, token) {
+		r.t.Errorf("%s", breach)
 	}
 	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.judge.End(m.id, item.ID)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.judge.End(who, what)
 	}
 }
 
 // log writes to the test's output, which is shown when it fails or with -v.
-func (c *Cluster) log() *slog.Logger {
-	var w io.Writer = io.Discard
-	if t, ok := c.t.(interface{ Output() io.Writer }); ok {
-		w = t.Output()
-	}
-	return slog.New(slog.NewTextHandler(w, nil))
-}
+func (r *referee) log() *slog.Logger { return slog.New(slog.NewTextHandler(r.t.Output(), nil)) }

@@ -10,16 +10,15 @@ import (
 	"github.com/coordd/coordd/actors/election"
 	"github.com/coordd/coordd/actors/election/onconsul"
 	"github.com/coordd/coordd/actors/election/onzk"
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/devzookeeper"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // Elections is a store of elections for a test. It is safe for concurrent use.
 type Elections struct {
-	t       testing.TB
+	referee // a schedule has a leader do its duty again
 	connect func() (connection, error)
-
-	mu    sync.Mutex
-	leads map[string]election.Status // by election: whose duty is under way, and with which token
 }
 
 // connection is one candidate's way to the store.
@@ -32,13 +31,9 @@ type connection struct {
 func (c *Cluster) Elections(configure ...func(*onconsul.Config)) *Elections {
 	return newElections(c.t, func() (connection, error) {
 		w := newWire(c.consul.RoundTripper())
-		client, err := w.client()
-		cfg := onconsul.Config{Client: client, Logger: c.log()}
+		cfg := onconsul.Config{Client: devconsul.ClientOver(w), Logger: c.log()}
 		for _, f := range configure {
 			f(&cfg)
-		}
-		if err != nil {
-			return connection{}, err
 		}
 		conn, err := onconsul.Connect(cfg)
 		return connection{conn, conn.Close, w.cut, w.mend}, err
@@ -62,7 +57,7 @@ func ZooKeeper(t testing.TB, configure ...func(*onzk.Config)) *Elections {
 }
 
 func newElections(t testing.TB, connect func() (connection, error)) *Elections {
-	return &Elections{t: t, connect: connect, leads: map[string]election.Status{}}
+	return &Elections{referee{t: t, again: true, judge: testkit.NewJudge()}, connect}
 }
 
 // Candidate takes part in an election, over a connection of its own.
@@ -81,7 +76,7 @@ func (e *Elections) Nominate(cfg election.Config) *Candidate {
 	e.t.Helper()
 	duty := cfg.Lead
 	cfg.Lead = func(ctx context.Context, s election.Status) error {
-		defer e.begin(cfg.Election, s)()
+		defer e.begin(s.Self.Name, cfg.Election, s.Token)()
 		if duty != nil {
 			return duty(ctx, s)
 		}
@@ -101,25 +96,6 @@ func (e *Elections) Nominate(cfg election.Config) *Candidate {
 	}
 	e.t.Cleanup(c.Stop)
 	return c
-}
-
-func (e *Elections) begin(name string, s election.Status) (end func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	was := e.leads[name]
-	if was.Self.ID != "" {
-		e.t.Errorf("%s leads %s while the duty of %s has not returned", s.Self.Name, name,
-			was.Self.Name)
-	}
-	if s.Token < was.Token {
-		e.t.Errorf("%s leads %s with token %d after one of %d", s.Self.Name, name, s.Token, was.Token)
-	}
-	e.leads[name] = s
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.leads[name] = election.Status{Token: s.Token}
-	}
 }
 
 // CutOff breaks its connection to the store until Mend: it stops its duty before its lease ends.

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/hashicorp/consul/api"
+	"github.com/coordd/coordd/internal/devconsul"
 )
 
 // Member is one member of a Cluster, running.
@@ -34,10 +34,6 @@ func (c *Cluster) Start(id string, work actors.Work, configure ...func(*actors.C
 	c.mu.Unlock()
 	m := &Member{id: id, cluster: c, wire: newWire(c.consul.RoundTripper()),
 		done: make(chan struct{})}
-	client, err := m.wire.client()
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	if work == nil {
 		work = func(ctx context.Context, _ actors.Item) error { <-ctx.Done(); return nil }
 	}
@@ -46,17 +42,19 @@ func (c *Cluster) Start(id string, work actors.Work, configure ...func(*actors.C
 		Host: actors.Host{Process: &actors.Process{Instance: name, Host: name, BootID: name,
 			PIDNamespace: "1",
 			PID:          1, StartTime: 1}},
-		Service: Service, ID: id, Client: client, Logger: c.log(), Work: work,
+		Service: Service, ID: id, Client: devconsul.ClientOver(m.wire),
+		Logger: c.log(), Work: work,
 	}
 	for _, f := range configure {
 		f(&cfg)
 	}
 	if work := cfg.Work; work != nil {
 		cfg.Work = func(ctx context.Context, item actors.Item) error {
-			defer c.begin(m, item)()
+			defer c.begin(id, item.ID, item.Token)()
 			return work(ctx, item)
 		}
 	}
+	var err error
 	if m.coord, err = actors.New(cfg); err != nil {
 		c.t.Fatal(err)
 	}
@@ -112,13 +110,13 @@ func (m *Member) Mend() {
 
 var errCut = errors.New("actorstest: cut off from Consul")
 
-// wire is a member's way to Consul.
+// wire is one's way to Consul.
 type wire struct {
 	to http.RoundTripper
 
 	mu    sync.Mutex
 	whole context.Context // until it is cut
-	end   context.CancelCauseFunc
+	end   func()
 }
 
 func newWire(to http.RoundTripper) *wire {
@@ -127,36 +125,30 @@ func newWire(to http.RoundTripper) *wire {
 	return w
 }
 
-// client is one of Consul over the wire.
-func (w *wire) client() (*api.Client, error) {
-	return api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: w}})
-}
-
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end(errCut)
+	w.end()
 }
 
 func (w *wire) mend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.whole, w.end = context.WithCancelCause(context.Background())
+	w.whole, w.end = context.WithCancel(context.Background())
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	whole := w.whole
 	w.mu.Unlock()
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil) // the answer is in memory when RoundTrip returns
-	defer context.AfterFunc(whole, func() { cancel(errCut) })()
 	if whole.Err() != nil {
-		cancel(errCut)
+		return nil, errCut
 	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel() // the answer is in memory when RoundTrip returns
+	defer context.AfterFunc(whole, cancel)()
 	resp, err := w.to.RoundTrip(r.WithContext(ctx))
-	if err != nil && r.Context().Err() == nil && ctx.Err() != nil {
+	if whole.Err() != nil && r.Context().Err() == nil {
 		return nil, errCut
 	}
 	return resp, err

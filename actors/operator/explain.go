@@ -153,6 +153,11 @@ func next(i ItemStatus) string {
 		return "an operator mends it or its payload, and says \"coordd restart " + i.ID +
 			"\"; or another member is started, where it is tried"
 	}
+	return ends(i)
+}
+
+// ends says what would end the cause of an item's state.
+func ends(i ItemStatus) string {
 	switch i.Cause {
 	case CauseSilent:
 		return i.Member + " is heard again, or its session ends and the leader gives it to " +

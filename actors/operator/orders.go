@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/coordd/coordd/internal/protocol"
@@ -38,23 +37,40 @@ func (c *Client) order(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
+// give writes orders about what is named rightly.
+func (c *Client) give(ctx context.Context, doing string, misnamed error, orders ...store.Op) error {
+	if misnamed != nil {
+		return misnamed
+	}
+	return advice(doing, c.write(ctx, c.control, orders...))
+}
+
+// memberID and itemIDs say what is wrong with ids.
+func memberID(id string) error { return protocol.CheckID("member id", id) }
+
+func itemIDs(ids ...string) (err error) {
+	for _, id := range ids {
+		err = cmp.Or(err, protocol.CheckID("item id", id))
+	}
+	return err
+}
+
 // Thaw takes Freeze back; it is no error when nothing is frozen.
 func (c *Client) Thaw(ctx context.Context) error {
-	return advice("thawing", c.write(ctx, c.control, store.Delete(c.keys.Freeze())))
+	return c.give(ctx, "thawing", nil, store.Delete(c.keys.Freeze()))
 }
 
 // Override releases the brake of a leader that writes nothing because most of the workload or of
 // the members vanished at once. It counts for what has vanished by now, once.
 func (c *Client) Override(ctx context.Context) error {
-	return advice("overriding the brake", c.write(ctx, c.control,
-		store.Set(c.keys.Override(), stamp(), 0)))
+	return c.give(ctx, "overriding the brake", nil, store.Set(c.keys.Override(), stamp(), 0))
 }
 
 // Drain orders that a member is emptied, within the leader's move budget, and gets nothing: it need
 // not be registered yet. Undrain takes it back. An order that stands already stays, with its
 // deadline.
 func (c *Client) Drain(ctx context.Context, member string) error {
-	if err := protocol.CheckID("member id", member); err != nil {
+	if err := memberID(member); err != nil {
 		return err
 	}
 	return advice("draining "+member, c.order(ctx, c.keys.Drain(member),
@@ -65,22 +81,14 @@ func (c *Client) Drain(ctx context.Context, member string) error {
 // once, whatever the move budget. A deadline that has passed makes it give up all at once, a zero
 // one is none. An order that stands already gets this deadline.
 func (c *Client) DrainBy(ctx context.Context, member string, deadline time.Time) error {
-	return c.orderMember(ctx, "draining", member, store.Set(c.keys.Drain(member),
+	return c.give(ctx, "draining "+member, memberID(member), store.Set(c.keys.Drain(member),
 		protocol.SignOrder(protocol.EncodeDrain(time.Now(), deadline), c.by), 0))
-}
-
-// orderMember writes an order about a member.
-func (c *Client) orderMember(ctx context.Context, what, member string, order store.Op) error {
-	if err := protocol.CheckID("member id", member); err != nil {
-		return err
-	}
-	return advice(what+" "+member, c.write(ctx, c.control, order))
 }
 
 // ItemsLeft counts the items that a member holds, those included that it is about to release. It
 // reads their names and nothing else. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
 func (c *Client) ItemsLeft(ctx context.Context, member string) (int, error) {
-	if err := protocol.CheckID("member id", member); err != nil {
+	if err := memberID(member); err != nil {
 		return 0, err
 	}
 	items, err := c.names(ctx, "counting the items of "+member, c.keys.AssignmentsOf(member),
@@ -94,7 +102,7 @@ func (c *Client) ItemsLeft(ctx context.Context, member string) (int, error) {
 // IsDrained tells whether an order to drain a member stands: one small read. Errors: [ErrInvalid],
 // [ErrUnreachable], [ErrDenied].
 func (c *Client) IsDrained(ctx context.Context, member string) (bool, error) {
-	if err := protocol.CheckID("member id", member); err != nil {
+	if err := memberID(member); err != nil {
 		return false, err
 	}
 	_, found, _, err := c.store.Get(ctx, c.keys.Drain(member), store.Consistent)
@@ -110,38 +118,29 @@ func (c *Client) IsDrained(ctx context.Context, member string) (bool, error) {
 // An item that is quarantined ([ItemQuarantined]) is taken out of that: it is placed like a new
 // one, and may fail anew as often as any other.
 func (c *Client) Restart(ctx context.Context, items ...string) error {
-	for _, id := range items {
-		if err := protocol.CheckID("item id", id); err != nil {
-			return err
-		}
+	if err := itemIDs(items...); err != nil {
+		return err
 	}
-	done := 0
-	for part := range slices.Chunk(items, store.MaxOps-2) {
-		var ops []store.Op
-		for _, id := range part {
-			ops = append(ops, store.Set(c.keys.RestartItem(id),
-				protocol.SignOrder(stamp(), c.by), 0))
-		}
-		if err := c.write(ctx, c.control, ops...); err != nil {
-			return fmt.Errorf("restarting: the orders for %d of %d items are given: %w", done,
-				len(items), err)
-		}
-		done += len(part)
+	done, err := c.each(ctx, c.control, items, func(id string) store.Op {
+		return store.Set(c.keys.RestartItem(id), protocol.SignOrder(stamp(), c.by), 0)
+	})
+	if err != nil {
+		return fmt.Errorf("restarting: the orders for %d of %d items are given: %w", done,
+			len(items), err)
 	}
 	return nil
 }
 
 // RestartMember is Restart for all items that a member has.
 func (c *Client) RestartMember(ctx context.Context, member string) error {
-	return c.orderMember(ctx, "restarting the work of", member,
+	return c.give(ctx, "restarting the work of "+member, memberID(member),
 		store.Set(c.keys.RestartMember(member), protocol.SignOrder(stamp(), c.by), 0))
 }
 
 // Owns tells whether an item is granted to a member, which is not asked to give it up: one small
 // read. Errors: [ErrInvalid], [ErrUnreachable], [ErrDenied].
 func (c *Client) Owns(ctx context.Context, member, item string) (bool, error) {
-	if err := cmp.Or(protocol.CheckID("member id", member),
-		protocol.CheckID("item id", item)); err != nil {
+	if err := cmp.Or(memberID(member), itemIDs(item)); err != nil {
 		return false, err
 	}
 	key := c.keys.Assignment(member, item)
@@ -158,7 +157,7 @@ func (c *Client) Owns(ctx context.Context, member, item string) (bool, error) {
 
 // Undrain takes Drain back; it is no error when the member is not drained.
 func (c *Client) Undrain(ctx context.Context, member string) error {
-	return c.orderMember(ctx, "undraining", member, store.Delete(c.keys.Drain(member)))
+	return c.give(ctx, "undraining "+member, memberID(member), store.Delete(c.keys.Drain(member)))
 }
 
 // Pin orders that an item is given to this member and to no other one. While the member is away,
@@ -177,21 +176,14 @@ func (c *Client) Prefer(ctx context.Context, item, member string) error {
 
 // tie writes an order that names the member of an item, in the place of another such order.
 func (c *Client) tie(ctx context.Context, item, member, order, other string) error {
-	if err := cmp.Or(protocol.CheckID("item id", item),
-		protocol.CheckID("member id", member)); err != nil {
-		return err
-	}
-	return advice("pinning "+item, c.write(ctx, c.control,
-		store.Set(order, []byte(member), 0), store.Delete(other)))
+	return c.give(ctx, "pinning "+item, cmp.Or(itemIDs(item), memberID(member)),
+		store.Set(order, []byte(member), 0), store.Delete(other))
 }
 
 // Unpin takes Pin and Prefer back; it is no error when the item is not pinned.
 func (c *Client) Unpin(ctx context.Context, item string) error {
-	if err := protocol.CheckID("item id", item); err != nil {
-		return err
-	}
-	return advice("unpinning "+item, c.write(ctx, c.control,
-		store.Delete(c.keys.Pin(item)), store.Delete(c.keys.Prefer(item))))
+	return c.give(ctx, "unpinning "+item, itemIDs(item),
+		store.Delete(c.keys.Pin(item)), store.Delete(c.keys.Prefer(item)))
 }
 
 // Pins lists the items that an operator has pinned, and those that one prefers to have on a member,

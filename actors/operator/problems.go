@@ -90,6 +90,21 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 			all = append(all, trouble(t.state, plural(n, "item")+" "+verb, n, alike[why], why))
 		}
 	}
+	memberProblems(s, add)
+	for _, key := range slices.Sorted(maps.Keys(s.Refused)) {
+		add("refused-order", "Consul refuses what the leader writes about %s, which it tries "+
+			"every 30 s: %s", key, s.Refused[key])
+	}
+	if s.Brake != "" && !slices.ContainsFunc(items, func(i ItemStatus) bool {
+		return i.Cause == CauseBrake && !i.Removed
+	}) {
+		add("brake", "the leader holds back: %s", s.Brake)
+	}
+	return all
+}
+
+// memberProblems are those of members.
+func memberProblems(s Status, add func(kind, format string, args ...any)) {
 	for _, m := range s.Members {
 		if n := m.FailedItems; n >= protocol.SuspectAfter {
 			add("failing-member", "work fails at %s: %s moved elsewhere", m.ID, plural(n, "item"))
@@ -106,16 +121,6 @@ func problems(s Status, items []ItemStatus, now time.Time) (all []Problem) {
 				"their work does is not known", m.ID, utcText(m.SilentSince), m.Items)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(s.Refused)) {
-		add("refused-order", "Consul refuses what the leader writes about %s, which it tries "+
-			"every 30 s: %s", key, s.Refused[key])
-	}
-	if s.Brake != "" && !slices.ContainsFunc(items, func(i ItemStatus) bool {
-		return i.Cause == CauseBrake && !i.Removed
-	}) {
-		add("brake", "the leader holds back: %s", s.Brake)
-	}
-	return all
 }
 
 // trouble is the problem of items that are in the same state for the same reason.

@@ -19,42 +19,48 @@ import (
 // last, and one that was added again does not go.
 func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
-		late := &transport.Astray{To: d.consul.RoundTripper()}
+		late, verb := &transport.Recorder{To: transport.Fail(transport.ErrReset)}, "none"
 		client, err := api.NewClient(&api.Config{Address: "consul.test",
-			HttpClient: &http.Client{Transport: late}})
+			HttpClient: &http.Client{Transport: transport.When(d.consul.RoundTripper(),
+				func(r *http.Request) bool { return transport.TxnWith(`"` + verb + `"`)(r) },
+				late.RoundTrip)}})
 		d.must(err)
 		op, err := operator.New(client, "demo")
 		d.must(err)
-		hold := func(verb string) { late.Hold(1, transport.TxnWith(`"`+verb+`"`)) }
+		deliver := func() int {
+			return transport.Again(d.consul.RoundTripper(), late.Copies()[len(late.Copies())-1])
+		}
 		has := func() bool {
 			p, _, err := d.kv.Get("service/demo/workload/w", nil)
 			d.must(err)
 			return p != nil
 		}
 		d.must(op.AddWork(t.Context(), operator.WorkInput{ID: "w"}))
-		hold("delete")
+		verb = "delete"
 		if err := op.RemoveWork(t.Context(), "w"); !errors.Is(err, operator.ErrUnreachable) {
 			t.Fatalf("a removal without an answer: %v", err)
 		}
 		d.must(d.op.AddWork(t.Context(), operator.WorkInput{ID: "w", Payload: []byte("anew")}))
-		if codes := late.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || !has() {
-			t.Errorf("the late removal was answered %v; the item is there: %v", codes, has())
+		if code := deliver(); code != http.StatusConflict || !has() {
+			t.Errorf("the late removal was answered %d; the item is there: %v", code, has())
 		}
-		hold("set")
+		verb = "set"
 		if err := op.AddWork(t.Context(), operator.WorkInput{ID: "w", Weight: 1,
 			Payload: []byte("late")}); !errors.Is(err, operator.ErrUnreachable) {
 			t.Fatalf("an addition without an answer: %v", err)
 		}
 		d.must(d.op.RemoveWork(t.Context(), "w"))
-		if codes := late.Deliver(); len(codes) != 1 || codes[0] != http.StatusConflict || has() {
-			t.Errorf("the late addition was answered %v; the item is there: %v", codes, has())
+		if code := deliver(); code != http.StatusConflict || has() {
+			t.Errorf("the late addition was answered %d; the item is there: %v", code, has())
 		}
 	})
 }
 
+// Operators that write the same item, one its weight and one its payload, take nothing back.
 func TestOperatorsThatMeetAllSucceed(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
 		var all sync.WaitGroup
+		d.must(d.op.AddWork(t.Context(), operator.WorkInput{ID: "w"}))
 		for i := range 8 {
 			op := d.op // half of the calls are one operator's
 			if i%2 == 0 {
@@ -69,7 +75,11 @@ func TestOperatorsThatMeetAllSucceed(t *testing.T) {
 						j)}); err != nil {
 						t.Errorf("operator %d: %v", i, err)
 					}
-					if err := op.Drain(ctx, fmt.Sprintf("m%d", i)); err != nil {
+					same := op.AddWork(ctx, operator.WorkInput{ID: "w", Payload: fmt.Append(nil, j)})
+					if i == 1 {
+						same = op.SetWeight(ctx, "w", uint64(j+1))
+					}
+					if err := errors.Join(same, op.Drain(ctx, fmt.Sprintf("m%d", i))); err != nil {
 						t.Errorf("operator %d: %v", i, err)
 					}
 					cancel()
@@ -79,8 +89,8 @@ func TestOperatorsThatMeetAllSucceed(t *testing.T) {
 		all.Wait()
 		s, err := d.op.Status(t.Context())
 		d.must(err)
-		if s.Work.Total != 80 || len(s.Drained) != 8 {
-			t.Errorf("%d items, drained %v", s.Work.Total, s.Drained)
+		if s.Work.Total != 81 || len(s.Drained) != 8 || d.item("w") != `"9" weighs 10` {
+			t.Errorf("%d items, drained %v, and %s", s.Work.Total, s.Drained, d.item("w"))
 		}
 	})
 }

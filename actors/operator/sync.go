@@ -65,9 +65,9 @@ func (c *Client) SyncWork(ctx context.Context, items []WorkInput, o SyncOptions)
 }
 
 // compare finds the difference, and what is to be written for it.
-func compare(work []WorkItem, list []WorkInput) (d WorkDiff, write []WorkInput) {
+func compare(work, list []WorkInput) (d WorkDiff, write []WorkInput) {
 	d = WorkDiff{Add: []string{}, Change: []string{}, Remove: []string{}}
-	have := make(map[string]WorkItem, len(work))
+	have := make(map[string]WorkInput, len(work))
 	for _, w := range work {
 		have[w.ID] = w
 	}

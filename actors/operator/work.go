@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/coordd/coordd/internal/protocol"
@@ -31,7 +30,7 @@ type WorkInput struct {
 
 // Check reports what is wrong with an item, as [ErrInvalid].
 func (w WorkInput) Check() error {
-	if err := protocol.CheckID("item id", w.ID); err != nil {
+	if err := itemIDs(w.ID); err != nil {
 		return err
 	}
 	if len(w.Payload) > MaxPayload {
@@ -66,29 +65,20 @@ func CheckWork(items []WorkInput) error {
 // when one fails the error says how many items were written before it, and the call may be
 // repeated. Errors: [ErrInvalid], [ErrConflict], [ErrUnreachable], [ErrDenied].
 func (c *Client) AddWork(ctx context.Context, items ...WorkInput) error {
-	return c.ImportWork(ctx, items, nil)
-}
-
-// ImportWork is AddWork for many items: progress, unless nil, is told after each
-// transaction how many have been written.
-func (c *Client) ImportWork(ctx context.Context, items []WorkInput,
-	progress func(done int)) error {
 	if err := CheckWork(items); err != nil {
 		return err
 	}
 	for done := 0; done < len(items); {
 		n, err := c.writeSome(ctx, items[done:])
+		again := "; do it again to go on"
 		if errors.Is(err, ErrConflict) {
-			return fmt.Errorf("adding work: %d of %d items are written: %w", done, len(items), err)
+			again = ""
 		}
 		if err != nil {
-			return fmt.Errorf("adding work: %d of %d items are written; do it again to go on: %w",
-				done, len(items), err)
+			return fmt.Errorf("adding work: %d of %d items are written%s: %w", done, len(items), again,
+				err)
 		}
 		done += n
-		if progress != nil {
-			progress(done)
-		}
 	}
 	return nil
 }
@@ -167,7 +157,7 @@ func (c *Client) conflict(ctx context.Context, w WorkInput) error {
 // ReadWork returns an item as it is now, with BasedOn: to be changed and given to AddWork. Errors:
 // [ErrNotFound], [ErrInvalid], [ErrUnreachable], [ErrDenied].
 func (c *Client) ReadWork(ctx context.Context, id string) (WorkInput, error) {
-	if err := protocol.CheckID("item id", id); err != nil {
+	if err := itemIDs(id); err != nil {
 		return WorkInput{}, err
 	}
 	e, found, _, err := c.store.Get(ctx, c.keys.WorkItem(id), store.Consistent)
@@ -177,8 +167,7 @@ func (c *Client) ReadWork(ctx context.Context, id string) (WorkInput, error) {
 	if err != nil {
 		return WorkInput{}, fmt.Errorf("reading item %q: %w", id, err)
 	}
-	return WorkInput{ID: id, Payload: append([]byte{}, e.Value...), Weight: max(1, e.Flags),
-		BasedOn: &e.ModifyIndex}, nil
+	return inputOf(id, e), nil
 }
 
 // SetWeight changes the weight of an item of the workload and nothing else. Errors: [ErrNotFound],
@@ -220,10 +209,8 @@ func workBatch(items []WorkInput, keys protocol.Keys) int {
 // Those that exist are removed also when others do not; those others are named
 // in an error that matches [ErrNotFound]. Other errors as for AddWork.
 func (c *Client) RemoveWork(ctx context.Context, ids ...string) error {
-	for _, id := range ids {
-		if err := protocol.CheckID("item id", id); err != nil {
-			return err
-		}
+	if err := itemIDs(ids...); err != nil {
+		return err
 	}
 	there, err := c.names(ctx, "removing work: nothing is removed", c.keys.Workload(),
 		c.keys.ParseWorkItem)
@@ -238,23 +225,35 @@ func (c *Client) RemoveWork(ctx context.Context, ids ...string) error {
 			missing = append(missing, id)
 		}
 	}
-	done := 0
-	for part := range slices.Chunk(found, store.MaxOps-3) {
-		ops := []store.Op{store.Set(c.keys.Override(), stamp(), 0)}
-		for _, id := range part {
-			ops = append(ops, store.Delete(c.keys.WorkItem(id)))
-		}
-		if err := c.write(ctx, c.work, ops...); err != nil {
-			return fmt.Errorf("removing work: %d of %d items are removed; do it again to go on: %w",
-				done, len(ids), err)
-		}
-		done += len(part)
+	done, err := c.each(ctx, c.work, found, func(id string) store.Op {
+		return store.Delete(c.keys.WorkItem(id))
+	}, store.Set(c.keys.Override(), stamp(), 0))
+	if err != nil {
+		return fmt.Errorf("removing work: %d of %d items are removed; do it again to go on: %w",
+			done, len(ids), err)
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("removing work: not in the workload: %s: %w", someOf(missing),
 			ErrNotFound)
 	}
 	return nil
+}
+
+// each writes one operation for each id, in transactions that begin with first. It tells how many
+// are written.
+func (c *Client) each(ctx context.Context, once *store.Once, ids []string,
+	op func(id string) store.Op, first ...store.Op) (done int, err error) {
+	for part := range slices.Chunk(ids, store.MaxOps-2-len(first)) {
+		ops := slices.Clone(first)
+		for _, id := range part {
+			ops = append(ops, op(id))
+		}
+		if err := c.write(ctx, once, ops...); err != nil {
+			return done, err
+		}
+		done += len(part)
+	}
+	return done, nil
 }
 
 // someOf names a few of many.
@@ -266,52 +265,24 @@ func someOf(ids []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(ids[:few], ", "), len(ids)-few)
 }
 
-// WorkItem is an item of the workload and who has it.
-type WorkItem struct {
-	ID        string
-	Payload   []byte
-	Weight    uint64 // at least 1
-	Member    string // empty: free
-	Releasing bool   // the member is to give it up
-	Pinned    string // the member that it is pinned to; empty: none
-}
-
-// ListWork reads the workload with its payloads, in the order of the ids. Errors as for Status.
-func (c *Client) ListWork(ctx context.Context) ([]WorkItem, error) {
+// ListWork reads the workload with its payloads, in the order of the ids, each item as ReadWork
+// returns it. Errors as for Status.
+func (c *Client) ListWork(ctx context.Context) ([]WorkInput, error) {
 	entries, _, err := c.store.List(ctx, c.keys.Workload(), store.Consistent)
 	if err != nil {
 		return nil, fmt.Errorf("listing work: %w", err)
 	}
-	pins, _, err := c.Pins(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing work: %w", err)
-	}
-	held, _, err := c.store.List(ctx, c.keys.Assignments(), store.Consistent)
-	if err != nil {
-		return nil, fmt.Errorf("listing work: %w", err)
-	}
-	work := make([]WorkItem, 0, len(entries))
+	work := make([]WorkInput, 0, len(entries))
 	for e, w := range protocol.Read(entries, c.keys.ReadWorkItem, skip) {
-		work = append(work, WorkItem{ID: w.ID, Payload: e.Value, Weight: w.Weight,
-			Pinned: pins[w.ID]})
-	}
-	for _, a := range protocol.Read(held, c.keys.ReadAssignment, skip) {
-		if i, ok := slices.BinarySearchFunc(work, a.Item, func(x WorkItem, id string) int {
-			return strings.Compare(x.ID, id)
-		}); ok && !a.Unreadable {
-			work[i].Member, work[i].Releasing = a.Member, a.State == protocol.StateRel
-		}
+		work = append(work, inputOf(w.ID, e))
 	}
 	return work, nil
 }
 
-// Payload reads the payload of an item. Errors: [ErrNotFound], and as for Status.
-func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
-	e, found, _, err := c.store.Get(ctx, c.keys.WorkItem(id), store.Consistent)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: it is not in the workload", ErrNotFound)
-	}
-	return e.Value, advice("payload of item "+strconv.Quote(id), err)
+// inputOf is an item as it is, to be given to AddWork.
+func inputOf(id string, e store.Entry) WorkInput {
+	return WorkInput{ID: id, Payload: append([]byte{}, e.Value...), Weight: max(1, e.Flags),
+		BasedOn: &e.ModifyIndex}
 }
 
 // weighed returns the weights as of an index of the workload. A read that fails is not tried again

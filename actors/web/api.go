@@ -200,13 +200,14 @@ func (s *site) item(w http.ResponseWriter, r *http.Request, _ url.Values) {
 
 // payload answers with what the work of an item gets on standard input. It reads Consul.
 func (s *site) payload(w http.ResponseWriter, r *http.Request, _ url.Values) {
-	payload, err := []byte(nil), s.asking.take(r.Context())
+	var item operator.WorkInput
+	err := s.asking.take(r.Context())
 	if err == nil {
-		payload, err = s.payloads(r.Context(), r.PathValue("id"))
+		item, err = s.readItem(r.Context(), r.PathValue("id"))
 		s.asking.give()
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	s.show(w, r, &view{err: err}, payload)
+	s.show(w, r, &view{err: err}, item.Payload)
 }
 
 // send sends a value that is made for the asker, or why there is none. Values are made in turns: a

@@ -56,7 +56,7 @@ func TestThePayloadOfAnItemIsServedAsItIs(t *testing.T) {
 			{"/v1/items/a%20b/payload", "", http.StatusOK, string(odd.Payload)},
 			{"/v1/items/a%20b/payload", "bytes=0-7", http.StatusPartialContent, "<script>"},
 			{"/v1/items/none/payload", "", http.StatusNotFound, "not in the workload"},
-			{"/v1/items/a%2Fb/payload", "", http.StatusNotFound, "not in the workload"},
+			{"/v1/items/a%2Fb/payload", "", http.StatusBadRequest, "a slash"},
 		} {
 			w := answer(h, c.path, "Range", c.bytes)
 			kind := w.Header().Get("Content-Type")

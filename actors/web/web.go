@@ -87,7 +87,7 @@ func siteOf(op *operator.Client, o Options) *site {
 	site.report, site.metrics, site.pprof = o.Report, o.Metrics, o.Pprof
 	site.stopping, site.actions = o.Stopping, o.Actions
 	site.token, site.tokenNow = o.Token, o.TokenNow
-	site.log, site.planner, site.payloads = newEventLog(op), op.Plan, op.Payload
+	site.log, site.planner, site.readItem = newEventLog(op), op.Plan, op.ReadWork
 	if o.Explain != nil {
 		site.explain = o.Explain
 	}
@@ -110,7 +110,7 @@ type site struct {
 	follow   *feed
 	plans    *viewCache
 	planner  func(context.Context, operator.WhatIf) (operator.Plan, error)
-	payloads func(ctx context.Context, item string) ([]byte, error)
+	readItem func(ctx context.Context, id string) (operator.WorkInput, error)
 	explain  func(error) error // of a read of Consul
 	// stopping ends the streams; nil: never
 	stopping <-chan struct{}

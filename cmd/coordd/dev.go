@@ -120,9 +120,7 @@ func (a *app) runDev(ctx context.Context, o devFlags, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if page != nil {
-		page.log = log
-	}
+	page.log = log
 	defer page.close()
 	members, err := a.devMembers(o, log)
 	if err != nil {
@@ -149,7 +147,7 @@ func (a *app) runDev(ctx context.Context, o devFlags, log *slog.Logger) error {
 	children := []supervisor.Child{{Name: "consul", Gate: true, Run: serves(consulLn)},
 		{Name: "ways-to-consul", Tree: &toConsul}}
 	var root *supervisor.Supervisor
-	if page != nil {
+	if page.door != nil {
 		options := web.Options{Stopping: ctx.Done(),
 			Report: func() supervisor.Report { return root.Report() }}
 		if loopback(page.address()) { // the buttons need no password

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -18,20 +19,25 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// scheduleFlags say when a command is run once in each period.
+type scheduleFlags struct {
+	every, cron string
+	runNow      bool
+}
+
 // electFlags are the settings of one candidate and of the orders.
 type electFlags struct {
 	outputFlags
 	logFlags
 	consulFlags
-	zookeeper                       zookeeperFlags
-	prefix                          string
-	passEnv                         []string
-	id, address, handOver           string
-	priority                        int
-	preempt, once                   bool
-	every, cron                     string
+	zookeeper             zookeeperFlags
+	prefix                string
+	passEnv               []string
+	id, address, handOver string
+	priority              int
+	preempt, once         bool
+	scheduleFlags
 	follow, end, remove, status     bool
-	runNow                          bool
 	asJSON                          bool
 	ttl, lease, checkTTL, lockDelay time.Duration
 	margin, holdBack, stopTimeout   time.Duration
@@ -275,11 +281,7 @@ type electConn interface {
 }
 
 // connect opens the connection to Consul or to ZooKeeper. where is its address, for people.
-func (o *electFlags) connect(a *app) (conn electConn, where string, err error) {
-	log, err := a.logger(&o.logFlags)
-	if err != nil {
-		return nil, "", err
-	}
+func (o *electFlags) connect(log *slog.Logger) (conn electConn, where string, err error) {
 	if len(o.zookeeper.Servers) > 0 {
 		cfg, err := o.zooKeeperConfig(log)
 		if err != nil {
@@ -343,7 +345,7 @@ func (a *app) elect(ctx context.Context, o electFlags, name, command string) err
 	if err := cfg.Validate(); err != nil {
 		return usage("%v", err)
 	}
-	conn, where, err := o.connect(a)
+	conn, where, err := o.connect(log)
 	if err != nil {
 		return err
 	}

@@ -33,11 +33,11 @@ type runsView struct {
 func (a *app) observe(o *electFlags, name string) (_ *election.Election, where string, done func(),
 	_ error) {
 	o.level = "error" // the answer is what is asked for
-	conn, where, err := o.connect(a)
+	log, err := a.logger(&o.logFlags)
 	if err != nil {
 		return nil, "", nil, err
 	}
-	log, err := a.logger(&o.logFlags)
+	conn, where, err := o.connect(log)
 	if err != nil {
 		return nil, "", nil, err
 	}
@@ -49,9 +49,9 @@ func (a *app) observe(o *electFlags, name string) (_ *election.Election, where s
 	return e, where, conn.Close, nil
 }
 
-// asks is observe for what is answered within the time that a person waits.
-func (a *app) asks(ctx context.Context, o electFlags, name string, f func(context.Context,
-	*election.Election) error) error {
+// asks is observe for what is answered within the time that a person waits, which wait ends with.
+func (a *app) asks(ctx context.Context, o electFlags, name string, f func(wait context.Context,
+	e *election.Election, candidates []election.Candidate) error) error {
 	e, where, done, err := a.observe(&o, name)
 	if err != nil {
 		return err
@@ -59,10 +59,11 @@ func (a *app) asks(ctx context.Context, o electFlags, name string, f func(contex
 	defer done()
 	wait, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	if _, err := e.Candidates(wait); err != nil {
+	candidates, err := e.Candidates(wait)
+	if err != nil {
 		return o.unreachable(where, err)
 	}
-	return f(ctx, e)
+	return f(wait, e, candidates)
 }
 
 // unreachable says what to do if the store cannot be asked.
@@ -81,13 +82,8 @@ func (o *electFlags) unreachable(where string, err error) error {
 }
 
 func (a *app) electStatus(ctx context.Context, o electFlags, name string) error {
-	return a.asks(ctx, o, name, func(ctx context.Context, e *election.Election) error {
-		wait, cancel := context.WithTimeout(ctx, reachTimeout)
-		defer cancel()
-		candidates, err := e.Candidates(wait)
-		if err != nil {
-			return err
-		}
+	return a.asks(ctx, o, name, func(wait context.Context, e *election.Election,
+		candidates []election.Candidate) error {
 		if _, err := e.Follow(wait); err != nil {
 			return err
 		}
@@ -235,11 +231,9 @@ func (a *app) printFollowed(asJSON bool, s election.Status) error {
 }
 
 func (a *app) electOrder(ctx context.Context, o electFlags, name string) error {
-	return a.asks(ctx, o, name, func(ctx context.Context, e *election.Election) error {
-		said := "deleted " + name
-		wait, cancel := context.WithTimeout(ctx, reachTimeout)
-		defer cancel()
-		var err error
+	return a.asks(ctx, o, name, func(wait context.Context, e *election.Election,
+		_ []election.Candidate) error {
+		said, err := "deleted "+name, error(nil)
 		switch {
 		case o.remove:
 			err = e.Delete(ctx)

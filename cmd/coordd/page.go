@@ -19,12 +19,51 @@ import (
 // pageConns is the most connections to the page; less where descriptors are few.
 const pageConns = 256
 
-// pageServer serves the page on an address. A nil one is HTTP switched off.
-type pageServer struct {
-	// opened before anything else, so that a port in use stops coordd from starting
+// door is an address that is listened on before anything else, so that a port in use stops coordd
+// from starting. A nil one is switched off.
+type door struct {
 	first net.Listener
 	used  bool
-	on    string
+}
+
+func openDoor(flag, address string) (*door, error) {
+	ln, err := listen(flag, address)
+	if err != nil {
+		return nil, err
+	}
+	return &door{first: ln}, nil
+}
+
+func (d *door) close() {
+	if d != nil {
+		_ = d.first.Close()
+	}
+}
+
+// address is the one listened on; empty when it is switched off.
+func (d *door) address() string {
+	if d == nil {
+		return ""
+	}
+	return d.first.Addr().String()
+}
+
+// serve is serve on this address. A later incarnation opens it anew.
+func (d *door) serve(ctx context.Context, server *httpserver.Server, last time.Duration) (
+	err error) {
+	ln := d.first
+	if d.used {
+		if ln, err = net.Listen("tcp", d.address()); err != nil {
+			return err
+		}
+	}
+	d.used = true
+	return serve(ctx, ln, server, last)
+}
+
+// pageServer serves the page at its door.
+type pageServer struct {
+	*door
 	names []string // that the page may be asked for by
 	conns int
 	access
@@ -41,30 +80,12 @@ func hostsFlag(f *pflag.FlagSet, names *[]string, flag, what string) {
 }
 
 // openPage listens on address; names are those of --http-host.
-func openPage(address string, names ...string) (*pageServer, error) {
-	if address == "" {
-		return nil, nil
+func openPage(address string, names ...string) (s pageServer, err error) {
+	if address != "" {
+		s.door, err = openDoor("http", address)
 	}
-	ln, err := listen("http", address)
-	if err != nil {
-		return nil, err
-	}
-	return &pageServer{first: ln, on: ln.Addr().String(), names: append(names, address),
-		conns: pageConns}, nil
-}
-
-func (s *pageServer) close() {
-	if s != nil {
-		_ = s.first.Close()
-	}
-}
-
-// address is the one listened on; empty when HTTP is off.
-func (s *pageServer) address() string {
-	if s == nil {
-		return ""
-	}
-	return s.on
+	s.names, s.conns = append(names, address), pageConns
+	return s, err
 }
 
 // published is what a member tells others of where it is.
@@ -90,17 +111,8 @@ func (s *pageServer) child(handler func(web.Options) http.Handler, consul string
 	return supervisor.Child{Name: "http", Run: s.run}
 }
 
-// run serves until ctx ends. A later incarnation opens the address anew.
 func (s *pageServer) run(ctx context.Context) error {
-	ln := s.first
-	if s.used {
-		var err error
-		if ln, err = net.Listen("tcp", s.on); err != nil {
-			return err
-		}
-	}
-	s.used = true
-	return serve(ctx, ln, httpserver.New(httpserver.Config{
+	return s.serve(ctx, httpserver.New(httpserver.Config{
 		Handler: s.page, Conns: s.conns, TLS: s.tls, ErrorLog: errorLog(s.log),
 	}), 300*time.Millisecond)
 }

@@ -53,11 +53,7 @@ when the item is free, and may take another member that has as few items.`,
 
 func printPlan(w io.Writer, p operator.Plan) error {
 	t := table(w)
-	row := func(yes bool, name, format string, args ...any) {
-		if yes {
-			fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
-		}
-	}
+	row := rows(t)
 	row(p.Moving == 0, "moves", "none")
 	row(p.Moving > 0, "moves", "%s", count(p.Moving, "item"))
 	row(p.Starting > 0, "starts", "%s that nobody runs now", count(p.Starting, "item"))

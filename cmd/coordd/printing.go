@@ -124,6 +124,15 @@ func encode(w io.Writer, v any, indent string) error {
 	return err
 }
 
+// rows adds lines of a name and a text to a table, if they are to be there.
+func rows(t io.Writer) func(yes bool, name, format string, args ...any) {
+	return func(yes bool, name, format string, args ...any) {
+		if yes {
+			fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+		}
+	}
+}
+
 // table writes rows of cells. Its columns are as wide as their widest cell.
 func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 

@@ -130,10 +130,9 @@ func checkPublished(address string) error {
 	return nil
 }
 
-// route takes requests for items on an address. A nil route is switched off.
+// route takes requests for items at its door.
 type route struct {
-	first      net.Listener
-	used       bool
+	*door
 	dispatcher *dispatch.Dispatcher
 	hosts      *httpserver.Hosts // nil: any
 	conns      int
@@ -150,9 +149,9 @@ func (o *routeFlags) hosts() *httpserver.Hosts {
 
 // openRoute listens. Published is this member's address, descriptors is how many it may use.
 func openRoute(o routeFlags, router *routing.Router, published string, descriptors int,
-	log *slog.Logger) (*route, error) {
+	log *slog.Logger) (r route, err error) {
 	if o.route == "" {
-		return nil, nil
+		return r, nil
 	}
 	wait := o.routeWait
 	if wait == 0 {
@@ -171,11 +170,11 @@ func openRoute(o routeFlags, router *routing.Router, published string, descripto
 	}
 	allow, err := networks("route-allow", o.routeAllow)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	trust, err := networks("route-trust", o.routeTrust)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	d, err := dispatch.New(dispatch.Config{
 		Locator: router, Wait: wait, Timeout: o.routeTimeout,
@@ -183,11 +182,11 @@ func openRoute(o routeFlags, router *routing.Router, published string, descripto
 		Networks: allow, Trusted: trust, Logger: log,
 	})
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	ln, err := listen("route", o.route)
+	door, err := openDoor("route", o.route)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	router.Open()
 	if _, _, err := net.SplitHostPort(published); err != nil {
@@ -195,26 +194,13 @@ func openRoute(o routeFlags, router *routing.Router, published string, descripto
 			"give --address host:port of the service beside this member; requests for its items "+
 				"are refused until then")
 	}
-	return &route{first: ln, dispatcher: d, hosts: o.hosts(), conns: clientConns(inFlight), log: log}, nil
-}
-
-func (r *route) close() {
-	if r != nil {
-		_ = r.first.Close()
-	}
-}
-
-func (r *route) address() string {
-	if r == nil {
-		return ""
-	}
-	return r.first.Addr().String()
+	return route{door, d, o.hosts(), clientConns(inFlight), log}, nil
 }
 
 // children is the listener. It is to start before the member and so to stop after it: it takes
 // requests until the member has handed everything over.
 func (r *route) children() []supervisor.Child {
-	if r == nil {
+	if r.door == nil {
 		return nil
 	}
 	return []supervisor.Child{{Name: "route", Run: r.run}}
@@ -228,16 +214,8 @@ const routePace = 30 * time.Second
 const routeLast = 2 * time.Second
 
 func (r *route) run(ctx context.Context) error {
-	ln := r.first
-	if r.used {
-		var err error
-		if ln, err = net.Listen("tcp", r.address()); err != nil {
-			return err
-		}
-	}
-	r.used = true
 	defer r.dispatcher.CloseIdleConnections()
-	return serve(ctx, ln, r.server(), routeLast)
+	return r.serve(ctx, r.server(), routeLast)
 }
 
 func (r *route) server() *httpserver.Server {

@@ -133,13 +133,13 @@ type process struct {
 	log     *slog.Logger
 	cfg     actors.Config
 	output  output.Config
-	page    *pageServer
+	page    pageServer
 	share   budget
 	hist    *historyFile
 	work    *commands // nil: it runs none
 	metrics *metrics.Metrics
 	member  *actors.Coordinator
-	route   *route
+	route   route
 	root    *supervisor.Supervisor
 }
 
@@ -206,7 +206,7 @@ func (p *process) prepare() error {
 		return err
 	}
 	p.share = budgetOf(descriptors(), p.o.route != "")
-	if p.page != nil {
+	if p.page.door != nil {
 		p.page.conns, p.page.log = p.share.page, p.log
 		if p.page.access, err = p.o.accessFlags.open(); err != nil {
 			return err
@@ -239,7 +239,7 @@ func (p *process) build() (err error) {
 	}
 	p.cfg.Work = newChecks(p.o.checks, p.o.id, p.o.service, p.o.passEnv, p.log).wrap(p.cfg.Work)
 	p.cfg.Work = p.hist.wrap(p.cfg.Work)
-	if p.page != nil {
+	if p.page.door != nil {
 		p.metrics = metrics.New()
 		p.cfg.Observer = p.metrics
 	}
@@ -268,7 +268,7 @@ func (p *process) children(ctx context.Context, reload *reloader,
 	if p.work != nil {
 		all = p.work.children(p.member.Session(), p.member.Membership())
 	}
-	if p.page != nil {
+	if p.page.door != nil {
 		p.page.access.warn(p.log, p.page.address(), p.member.ConfigStore().Enabled())
 		all = append(all, p.pageChild(ctx))
 	}

@@ -163,11 +163,7 @@ func workInWords(s operator.Status) string {
 
 func printStatus(w io.Writer, s operator.Status, wide bool) error {
 	t := table(w)
-	row := func(yes bool, name, format string, args ...any) {
-		if yes {
-			fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
-		}
-	}
+	row := rows(t)
 	row(true, "service", "%s", safe(s.Service))
 	row(s.Leader == nil, "leader", "nobody leads")
 	if s.Leader != nil {

@@ -173,7 +173,7 @@ Items that are not in the file stay: "coordd work sync" removes them.`,
   seq -f 'device-%g' 1000 | coordd work import -`,
 	}, nil, func(ctx context.Context, q query, items []operator.WorkInput) error {
 		a.nameNew(ctx, q)
-		if err := q.ImportWork(ctx, items, nil); err != nil {
+		if err := q.AddWork(ctx, items...); err != nil {
 			return err
 		}
 		return a.tell(q.asJSON, map[string]any{"imported": len(items)},
@@ -283,7 +283,7 @@ a line, as "coordd work import" and "coordd work sync" read them.`,
 }
 
 // printWork prints items as parseItem reads them.
-func printWork(w io.Writer, work []operator.WorkItem) error {
+func printWork(w io.Writer, work []operator.WorkInput) error {
 	var b bytes.Buffer
 	for _, item := range work {
 		text := string(item.Payload)

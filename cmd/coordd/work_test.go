@@ -12,7 +12,7 @@ import (
 )
 
 // printedItems is what work export prints of these items.
-func printedItems(t *testing.T, work []operator.WorkItem) []byte {
+func printedItems(t *testing.T, work []operator.WorkInput) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	must(t, printWork(&b, work))
@@ -20,10 +20,10 @@ func printedItems(t *testing.T, work []operator.WorkItem) []byte {
 }
 
 func TestAnExportIsReadAsTheSameItems(t *testing.T) {
-	var work []operator.WorkItem
+	var work []operator.WorkInput
 	for i, payload := range []string{"", "text", "with\ttabs", "two\nlines", "\x00\xff", "{}",
 		"\u202e", "\ufeff", `"\ud800"`, strings.Repeat("x", 100_000)} {
-		work = append(work, operator.WorkItem{ID: fmt.Sprintf("#w%d", i),
+		work = append(work, operator.WorkInput{ID: fmt.Sprintf("#w%d", i),
 			Weight: uint64(i + 1), Payload: []byte(payload)})
 	}
 	text := printedItems(t, work)
@@ -33,7 +33,7 @@ func TestAnExportIsReadAsTheSameItems(t *testing.T) {
 	}
 	items, err := parseItems("export", text)
 	must(t, err)
-	if !slices.EqualFunc(items, work, func(i operator.WorkInput, w operator.WorkItem) bool {
+	if !slices.EqualFunc(items, work, func(i, w operator.WorkInput) bool {
 		return i.ID == w.ID && i.Weight == w.Weight && bytes.Equal(i.Payload, w.Payload)
 	}) {
 		t.Errorf("%d items came back as %d: %.300q", len(work), len(items), text)

@@ -36,48 +36,15 @@ func (s *Server) agentMembers(_ http.ResponseWriter, r *http.Request) (any, erro
 	return all, nil
 }
 
-func (s *Server) agentVersion(http.ResponseWriter, *http.Request) (any, error) {
-	return map[string]string{
-		"SHA": "", "BuildDate": "1970-01-01T00:00:01Z", "HumanVersion": version, "FIPS": "",
-	}, nil
-}
-
-// agentSelf tells what clients look for: the node, the version, the limits and whether there is a
-// leader.
+// agentSelf tells what clients look for: the node, the datacenter and the version.
 func (s *Server) agentSelf(_ http.ResponseWriter, r *http.Request) (any, error) {
 	a := s.agentOf(r)
-	led := !s.leadership.Load().isLost()
-	raftState, leaderAddr := "Follower", ""
-	if led {
-		raftState, leaderAddr = "Leader", serverAddr
-	}
-	idx := strconv.FormatUint(s.raftIndex, 10)
 	return map[string]any{
 		"Config": map[string]any{
 			"Datacenter": s.cfg.Datacenter, "PrimaryDatacenter": s.cfg.Datacenter,
-			"NodeName": a.name,
-			"NodeID":   a.id, "Revision": "", "Server": a.isServer(), "Version": version,
-			"BuildDate": "1970-01-01T00:00:01Z", "BindAddr": "127.0.0.1",
+			"NodeName": a.name, "NodeID": a.id, "Server": a.isServer(), "Version": version,
 		},
-		"DebugConfig": map[string]any{
-			"Datacenter": s.cfg.Datacenter, "NodeName": a.name, "DevMode": true,
-			"ACLsEnabled":    false,
-			"KVMaxValueSize": maxValueSize, "TxnMaxReqLen": maxValueSize,
-			"SessionTTLMin":    s.cfg.SessionTTLMin.String(),
-			"DefaultQueryTime": defaultWait.String(),
-			"MaxQueryTime":     maxWait.String(),
-		},
-		"Coord":  nil,
 		"Member": a.member(),
-		"Stats": map[string]any{
-			"build": map[string]string{"version": version},
-			"consul": map[string]string{
-				"leader": strconv.FormatBool(led), "leader_addr": leaderAddr,
-				"server": strconv.FormatBool(a.isServer()),
-			},
-			"raft": map[string]string{"applied_index": idx, "last_log_index": idx,
-				"state": raftState},
-		},
-		"Meta": a.meta(),
+		"Meta":   a.meta(),
 	}, nil
 }

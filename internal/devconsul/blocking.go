@@ -15,7 +15,6 @@ type query struct {
 	minIndex          uint64
 	wait              time.Duration
 	stale, consistent bool
-	consistency       string // for X-Consul-Effective-Consistency
 	// streaming says that the agent answers from a subscription, without the servers.
 	streaming bool
 	// datacenter is the error for an unknown datacenter. It comes after all other errors.
@@ -215,27 +214,11 @@ func (q *query) setMeta(index uint64, lead *leadership) {
 	if lead.isLost() && !q.streaming {
 		q.lastContact = time.Since(lead.lostAt)
 	}
-	q.consistency = ""
-}
-
-// effective is what the catalog's and the agent's health queries report; the others report nothing.
-func (q *query) effective() {
-	switch {
-	case q.consistent:
-		q.consistency = "consistent"
-	case q.stale:
-		q.consistency = "stale"
-	default:
-		q.consistency = "leader"
-	}
 }
 
 func (q *query) writeHeaders(h http.Header) {
 	h.Set("X-Consul-Index", strconv.FormatUint(max(q.index, 1), 10))
 	q.writeContact(h)
-	if q.consistency != "" {
-		h.Set("X-Consul-Effective-Consistency", q.consistency)
-	}
 	backend := "blocking-query"
 	if q.streaming {
 		backend = "streaming"

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strings"
 )
 
 // Parts of Consul's answers that are always the same here, because Connect is not.
@@ -26,8 +25,7 @@ type serviceView struct {
 	EnableTagOverride bool
 	Proxy, Connect    json.RawMessage
 	PeerName          string
-	CreateIndex       uint64
-	ModifyIndex       uint64
+	stamps
 }
 
 func (s *service) view() *serviceView {
@@ -35,28 +33,8 @@ func (s *service) view() *serviceView {
 		ID: s.ID, Service: s.Service, Tags: orEmpty(s.Tags), Address: s.Address,
 		Meta: s.Meta, Port: s.Port,
 		Weights: s.Weights, EnableTagOverride: s.EnableTagOverride, Proxy: noProxy,
-		Connect:     noConnect,
-		CreateIndex: s.CreateIndex, ModifyIndex: s.ModifyIndex,
+		Connect: noConnect, stamps: s.stamps,
 	}
-}
-
-// serviceNodeView is a service with its node's fields beside it, as catalog/service shows it.
-type serviceNodeView struct {
-	ID, Node, Address, Datacenter string
-	TaggedAddresses, NodeMeta     map[string]string
-	ServiceKind                   string
-	ServiceID, ServiceName        string
-	ServiceTags                   []string
-	ServiceAddress                string
-	ServiceWeights                weights
-	ServiceMeta                   map[string]string
-	ServicePort                   int
-	ServicePorts                  []string
-	ServiceSocketPath             string
-	ServiceEnableTagOverride      bool
-	ServiceProxy, ServiceConnect  json.RawMessage
-	ServiceLocality               *struct{}
-	CreateIndex, ModifyIndex      uint64
 }
 
 func orEmpty(tags []string) []string {
@@ -66,17 +44,17 @@ func orEmpty(tags []string) []string {
 	return tags
 }
 
-// readTable runs a read. An error comes with the headers as well, if with empty ones.
-func (s *Server) readTable(w http.ResponseWriter, r *http.Request,
-	run func(*state, *watchSet) (uint64, bool), effective bool) error {
+// readTable runs a read. An error comes with the headers as well, if with empty ones. With streams
+// the agent of Consul answers from a subscription of its own when the query blocks. Then it needs
+// no leader, and other services do not wake it while its own has no instance.
+func (s *Server) readTable(w http.ResponseWriter, r *http.Request, streams bool,
+	run func(*state, *watchSet) (uint64, bool)) error {
 	q, err := s.parseQuery(r)
 	if err != nil {
 		return err
 	}
+	q.streaming = streams && q.minIndex > 0
 	err = s.read(r.Context(), q, run)
-	if err == nil && effective {
-		q.effective()
-	}
 	q.writeHeaders(w.Header())
 	return err
 }
@@ -84,9 +62,9 @@ func (s *Server) readTable(w http.ResponseWriter, r *http.Request,
 // readCatalog runs a read of the catalog or of checks.
 func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request,
 	run func(*state, *watchSet) uint64) error {
-	return s.readTable(w, r, func(st *state, ws *watchSet) (uint64, bool) {
+	return s.readTable(w, r, false, func(st *state, ws *watchSet) (uint64, bool) {
 		return run(st, ws), true
-	}, true)
+	})
 }
 
 func (s *Server) catalogDatacenters(http.ResponseWriter, *http.Request) (any, error) {
@@ -96,8 +74,8 @@ func (s *Server) catalogDatacenters(http.ResponseWriter, *http.Request) (any, er
 func (s *Server) catalogNodes(w http.ResponseWriter, r *http.Request) (any, error) {
 	var found []*node
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
-		watchAll(ws, st.nodes)
-		found = under[node](st.nodes.Root(), nil, nil)
+		watchAll(ws, st.trees[treeNodes])
+		found = under[node](st.trees[treeNodes].Root(), nil, nil)
 		return st.idx.Nodes
 	})
 	return found, err
@@ -106,9 +84,9 @@ func (s *Server) catalogNodes(w http.ResponseWriter, r *http.Request) (any, erro
 func (s *Server) catalogServices(w http.ResponseWriter, r *http.Request) (any, error) {
 	var found map[string][]string
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
-		watchAll(ws, st.services)
+		watchAll(ws, st.trees[treeServices])
 		found = make(map[string][]string)
-		for _, svc := range under[service](st.services.Root(), nil, nil) {
+		for _, svc := range under[service](st.trees[treeServices].Root(), nil, nil) {
 			tags := orEmpty(found[svc.Service])
 			for _, t := range svc.Tags {
 				if !slices.Contains(tags, t) {
@@ -118,42 +96,6 @@ func (s *Server) catalogServices(w http.ResponseWriter, r *http.Request) (any, e
 			found[svc.Service] = tags
 		}
 		return st.idx.Services
-	})
-	return found, err
-}
-
-func (s *Server) catalogService(w http.ResponseWriter, r *http.Request) (any, error) {
-	name := strings.TrimPrefix(r.URL.Path, "/v1/catalog/service/")
-	if name == "" {
-		return nil, badRequest("Missing service name")
-	}
-	var found []*serviceNodeView
-	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
-		watchAll(ws, st.services, st.nodes)
-		found = []*serviceNodeView{}
-		all := servicesNamed(st.services.Root(), name)
-		for _, svc := range all {
-			if !svc.hasTags(r.URL.Query()["tag"]) {
-				continue
-			}
-			v, _ := st.nodes.Get(treeKey(fold(svc.Node)))
-			n := v.(*node)
-			meta := svc.Meta
-			if meta == nil {
-				meta = map[string]string{}
-			}
-			found = append(found, &serviceNodeView{
-				ID: n.ID, Node: n.Node, Address: n.Address, Datacenter: n.Datacenter,
-				TaggedAddresses: n.TaggedAddresses, NodeMeta: n.Meta,
-				ServiceID: svc.ID, ServiceName: svc.Service, ServiceTags: orEmpty(svc.Tags),
-				ServiceAddress: svc.Address,
-				ServiceWeights: svc.Weights, ServiceMeta: meta, ServicePort: svc.Port,
-				ServiceEnableTagOverride: svc.EnableTagOverride, ServiceProxy: noProxy,
-				ServiceConnect: noConnect,
-				CreateIndex:    svc.CreateIndex, ModifyIndex: svc.ModifyIndex,
-			})
-		}
-		return st.serviceIndex(name, len(all) > 0, false)
 	})
 	return found, err
 }

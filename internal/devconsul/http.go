@@ -40,15 +40,14 @@ func (s *Server) routes() {
 		{"/v1/txn", "PUT", s.txn},
 
 		{"/v1/session/create", "PUT", s.locked(s.sessionCreate)},
-		{"/v1/session/destroy/", "PUT", s.locked(s.sessionDestroy)},
-		{"/v1/session/renew/", "PUT", s.locked(s.sessionRenew)},
-		{"/v1/session/info/", "GET", s.sessionInfo},
-		{"/v1/session/node/", "GET", s.sessionNode},
+		{"/v1/session/destroy/", "PUT", s.locked(named("session", s.sessionDestroy))},
+		{"/v1/session/renew/", "PUT", s.locked(named("session", s.sessionRenew))},
+		{"/v1/session/info/", "GET", named("session", s.sessionInfo)},
+		{"/v1/session/node/", "GET", named("node name", s.sessionNode)},
 		{"/v1/session/list", "GET", s.sessionList},
 
 		{"/v1/agent/self", "GET", s.locked(s.agentSelf)},
 		{"/v1/agent/members", "GET", s.locked(s.agentMembers)},
-		{"/v1/agent/version", "GET", s.agentVersion},
 		{"/v1/agent/services", "GET", s.locked(s.agentServices)},
 		{"/v1/agent/service/", "GET", s.locked(s.agentService)},
 		{"/v1/agent/checks", "GET", s.locked(s.agentChecks)},
@@ -64,19 +63,28 @@ func (s *Server) routes() {
 		{"/v1/catalog/datacenters", "GET", s.catalogDatacenters},
 		{"/v1/catalog/nodes", "GET", s.catalogNodes},
 		{"/v1/catalog/services", "GET", s.catalogServices},
-		{"/v1/catalog/service/", "GET", s.catalogService},
 
-		{"/v1/health/node/", "GET", s.healthNode},
-		{"/v1/health/checks/", "GET", s.healthChecks},
-		{"/v1/health/state/", "GET", s.healthState},
-		{"/v1/health/service/", "GET", s.healthService},
+		{"/v1/health/node/", "GET", named("node name", s.healthNode)},
+		{"/v1/health/checks/", "GET", named("service name", s.healthChecks)},
+		{"/v1/health/service/", "GET", named("service name", s.healthService)},
 
-		{"/v1/status/leader", "GET", s.statusLeader},
-		{"/v1/status/peers", "GET", s.statusPeers},
+		{"/v1/status/leader", "GET", s.status(s.leaderAddr)},
+		{"/v1/status/peers", "GET", s.status(func() any { return []string{serverAddr} })},
 	} {
 		s.mux.HandleFunc(e.pattern, s.wrap(strings.Split(e.methods, ","), e.h))
 	}
 	s.mux.HandleFunc("/", index)
+}
+
+// named calls h with what follows the route in a request's path.
+func named(what string, h func(http.ResponseWriter, *http.Request, string) (any, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		name := strings.TrimPrefix(r.URL.Path, r.Pattern)
+		if name == "" {
+			return nil, badRequest("Missing %s", what)
+		}
+		return h(w, r, name)
+	}
 }
 
 // locked calls h with the server's lock. It has read the body before: a slow client holds no lock.
@@ -150,8 +158,6 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 			w.Header().Set("Allow", allow)
 			err = &httpError{http.StatusMethodNotAllowed, fmt.Sprintf("method %s not allowed",
 				r.Method)}
-		case s.cfg.Deny != nil && s.cfg.Deny(r):
-			err = denied(r)
 		default:
 			obj, err = h(w, r)
 		}
@@ -204,23 +210,4 @@ func decode(body io.Reader, v any) error {
 		return badRequest("Request decode failed: %v", err)
 	}
 	return nil
-}
-
-// denied is what an anonymous token is told that lacks the right the request needs.
-func denied(r *http.Request) error {
-	verb := "write"
-	if r.Method == http.MethodGet {
-		verb = "read"
-	}
-	kind, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
-	switch kind {
-	case "kv":
-		kind = "key"
-	case "catalog", "health":
-		kind = "node"
-	}
-	return &httpError{http.StatusForbidden,
-		fmt.Sprintf("Permission denied: anonymous token lacks permission '%s:%s' on %q. "+
-			"The anonymous token is used implicitly when a request does not specify a token.", kind,
-			verb, name)}
 }

@@ -43,7 +43,7 @@ func FuzzRequest(f *testing.F) {
 		{"PUT", "/v1/agent/check/update/c", `{"Status":"passing"}`},
 		{"PUT", "/v1/agent/check/pass/service:a", ""},
 		{"GET", "/v1/health/service/a?passing=maybe", ""},
-		{"GET", "/v1/health/state/any?index=1&wait=1s", ""},
+		{"GET", "/v1/health/node/any?index=1&wait=1s", ""},
 		{"GET", "/v1/catalog/services?index=1&wait=1s", ""}, {"GET", "/v1/status/leader", ""},
 		{"GET", "/", ""}, {"OPTIONS", "/v1/kv/a", ""}, {"PATCH", "/v1/nothing", "x"},
 		{"GET", "/v1/agent/self", ""}, {"GET", "/v1/kv/a?a=%zz&;", ""},

@@ -34,9 +34,6 @@ type Config struct {
 	HostsFlag string
 	// NewID makes session ids; default: random UUIDs. For tests that want a run to repeat exactly.
 	NewID func() string
-	// Deny, when it returns true, has the request answered with 403 "Permission denied", as a
-	// token without the right would be.
-	Deny func(*http.Request) bool
 }
 
 func (c Config) withDefaults() Config {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,24 +28,16 @@ func TestAKeyIsNotReadFromThePast(t *testing.T) {
 	})
 }
 
-// arrive delivers what was held back.
-func arrive(t *testing.T, l *transport.Astray) {
-	t.Helper()
-	if slices.Contains(l.Deliver(), 0) {
-		t.Error("what was held back got no answer")
-	}
-}
-
 func TestALostAnswerCountsWhenTheValueIsInPlace(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, _ store.Store) {
-		l := &transport.Astray{To: consul.RoundTripper()}
-		l.Lose(1, transport.TxnWith(`"cas"`))
+		l := transport.NewWire(consul.RoundTripper())
+		l.Next(1, l.Lose)
 		kv := store.NewKV(over(t, l), counter)
 		must(t, kv.Put(t.Context(), "k", []byte("v")))
 		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "v" {
 			t.Errorf("value %q, error %v", v, err)
 		}
-		l.Lose(1, transport.TxnWith(`"cas"`))
+		l.Next(1, l.Lose)
 		must(t, kv.Delete(t.Context(), "k"))
 		_, err := kv.Get(t.Context(), "k")
 		wantKind(t, err, store.ErrNotFound, false)
@@ -55,23 +46,32 @@ func TestALostAnswerCountsWhenTheValueIsInPlace(t *testing.T) {
 
 func TestALateCopyOfAPutOrDeleteChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, _ store.Store) {
-		l := &transport.Astray{To: consul.RoundTripper()}
+		l := transport.NewWire(consul.RoundTripper())
+		held := &transport.Recorder{To: transport.Fail(transport.ErrReset)}
 		kv := store.NewKV(over(t, l), counter)
+		arrive := func(late ...*http.Request) {
+			for _, r := range late {
+				if transport.Again(consul.RoundTripper(), r) == 0 {
+					t.Error("what was held back got no answer")
+				}
+			}
+		}
 		must(t, kv.Put(t.Context(), "k", []byte("0")))
-		l.Hold(2, transport.TxnWith(`"cas"`))
+		l.Next(1, held.RoundTrip)
+		l.Next(2, held.RoundTrip)
 		must(t, kv.Put(t.Context(), "k", []byte("1")))
 		must(t, kv.Put(t.Context(), "k", []byte("2")))
-		if l.Held() != 2 {
-			t.Fatalf("%d requests held back", l.Held())
+		if n := len(held.Copies()); n != 2 {
+			t.Fatalf("%d requests held back", n)
 		}
-		arrive(t, l)
+		arrive(held.Copies()...)
 		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "2" {
 			t.Errorf("value %.3q, error %v", v, err)
 		}
-		l.Hold(1, transport.TxnWith(`"cas"`))
+		l.Next(1, held.RoundTrip)
 		must(t, kv.Delete(t.Context(), "k"))
 		must(t, kv.Put(t.Context(), "k", []byte("new")))
-		arrive(t, l)
+		arrive(held.Copies()[2])
 		if v, err := kv.Get(t.Context(), "k"); err != nil || string(v) != "new" {
 			t.Errorf("value %q, error %v", v, err)
 		}
@@ -107,8 +107,8 @@ func TestAWriteThatIsAlwaysRefusedEndsWithItsContextAndDoesNotSpin(t *testing.T)
 // was deleted: who had read that it was gone would find its own value gone as well.
 func TestADeleteWhoseAnswerIsLostDeletesNothingThatWasMadeSince(t *testing.T) {
 	bubble(t, func(t *testing.T, consul *devconsul.Server, s store.Store) {
-		l := &transport.Astray{To: consul.RoundTripper()}
-		l.Lose(1, transport.TxnWith(`"delete-cas"`))
+		l := transport.NewWire(consul.RoundTripper())
+		l.Next(2, l.Lose) // the first one marks the key
 		kv, others := store.NewKV(over(t, l), counter), store.NewKV(s, counter)
 		must(t, others.Put(t.Context(), "k", []byte("old")))
 		time.AfterFunc(time.Millisecond, func() {

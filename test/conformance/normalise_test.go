@@ -159,8 +159,10 @@ func (n *names) headers(b *strings.Builder, header http.Header, all bool) {
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		shown := name == "X-Consul-Index" || name == "Allow"
 		if all {
-			// How the body is cut for the wire is net/http's business.
-			shown = name != "Date" && name != "Content-Length" && name != "Content-Type"
+			// How the body is cut for the wire is net/http's business. The consistency is what the
+			// client has asked for: the embedded server does not say it again.
+			shown = name != "Date" && name != "Content-Length" && name != "Content-Type" &&
+				name != "X-Consul-Effective-Consistency"
 		}
 		if !shown {
 			continue

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/test/realconsul"
 )
@@ -177,9 +178,9 @@ func (r *routed) judge() map[string]int {
 			done[order]++
 		}
 	}
-	times := map[string][]time.Time{} // of an item with a token at a member: start and stop
+	times := map[string][]time.Time{} // of an item with a grant at a member: start and stop
 	for _, e := range r.since(0) {
-		key := fmt.Sprintf("%s %d %s", e.item, e.token, e.member)
+		key := fmt.Sprintf("%s %d %s", e.item, e.token/facts.Runs, e.member)
 		times[key] = append(times[key], e.at)
 	}
 	for _, res := range r.results {
@@ -289,7 +290,7 @@ func TestEveryRequestIsServedByTheItemsOwnerOrRefused(t *testing.T) {
 	own := r.ledger.running[items[0]]
 	r.service.mu.Unlock()
 	if want := fmt.Sprintf("%s\t%s\t%d\n", own.member, r.at[own.member].address,
-		own.token); code != 0 || stdout != want {
+		own.token/facts.Runs); code != 0 || stdout != want {
 		t.Errorf("locate: %q %q (%d), want %q", stdout, stderr, code, want)
 	}
 }

@@ -19,12 +19,11 @@ var beside = []string{
 	"TestAPI_AgentServices_CheckPassing", "TestAPI_AgentServices_MultipleChecks",
 	"TestAPI_AgentSetTTLStatus", "TestAPI_AgentUpdateTTLOpts",
 	// catalog_test.go
-	"TestAPI_CatalogDatacenters", "TestAPI_CatalogNodes", "TestAPI_CatalogService",
-	"TestAPI_CatalogService_MultipleTags", "TestAPI_CatalogServices",
+	"TestAPI_CatalogDatacenters", "TestAPI_CatalogNodes", "TestAPI_CatalogServices",
 	// health_test.go
 	"TestAPI_HealthChecks", "TestAPI_HealthChecks_AggregatedStatus", "TestAPI_HealthNode",
 	"TestAPI_HealthService", "TestAPI_HealthService_MultipleTags",
-	"TestAPI_HealthService_SingleTag", "TestAPI_HealthState",
+	"TestAPI_HealthService_SingleTag",
 }
 
 const noCatalog = "it writes to the catalog, which only agents do on the embedded server"

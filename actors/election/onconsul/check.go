@@ -17,7 +17,8 @@ func (c *Conn) keepCheck() {
 	checkTTL := max(0, c.cfg.CheckTTL)
 	c.keeper = &store.CheckKeeper{
 		Store: c.store, TTL: c.cfg.TTL, Log: c.log, Out: c.check,
-		Says: c.says,
+		Session: c.session.Reader(),
+		Says:    c.says,
 		Instance: messages.NewState(store.Instance{
 			ID:      store.InstanceID(c.cfg.Service, c.cfg.Name, rand.Text()[:12]),
 			Service: c.cfg.Service, CheckTTL: checkTTL,

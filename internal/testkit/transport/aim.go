@@ -18,19 +18,6 @@ func When(to http.RoundTripper, aimed func(*http.Request) bool, way Func) Func {
 	}
 }
 
-// Unheard delivers every request. The answers to those that aimed picks are lost, and way says what
-// their senders see. Aimed is asked when the answer has come.
-func Unheard(to http.RoundTripper, aimed func(*http.Request) bool, way Func) Func {
-	return func(r *http.Request) (*http.Response, error) {
-		resp, err := to.RoundTrip(r)
-		if err != nil || !aimed(r) {
-			return resp, err
-		}
-		resp.Body.Close()
-		return way(r)
-	}
-}
-
 // Frozen holds requests back until thawed is closed or their contexts end.
 func Frozen(to http.RoundTripper, thawed <-chan struct{}) Func {
 	return func(r *http.Request) (*http.Response, error) {
@@ -48,6 +35,9 @@ func By(r *http.Request, name string) bool {
 	label, _ := pprof.Label(r.Context(), "actor")
 	return strings.HasSuffix(label, name)
 }
+
+// Writes picks the requests that write.
+func Writes(r *http.Request) bool { return r.Method != http.MethodGet }
 
 // TxnWith picks the transactions that hold all of the texts.
 func TxnWith(texts ...string) func(*http.Request) bool {

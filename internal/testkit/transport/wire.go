@@ -179,10 +179,3 @@ func (c *Recorder) Copies() []*http.Request {
 	defer c.mu.Unlock()
 	return slices.Clone(c.copies)
 }
-
-// Forget forgets the copies so far.
-func (c *Recorder) Forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.copies = nil
-}
