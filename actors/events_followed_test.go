@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/operator"
-	"github.com/coordd/coordd/internal/protocol"
 )
 
 func TestWhoFollowsTheEventLogSeesEachEventOnce(t *testing.T) {
@@ -36,25 +35,6 @@ func TestWhoFollowsTheEventLogSeesEachEventOnce(t *testing.T) {
 		}
 		if !reflect.DeepEqual(seen, want) || len(want) < 5 {
 			w.t.Errorf("seen:\n%+v\nin the log:\n%+v", seen, want)
-		}
-	})
-}
-
-func TestWhoFollowsTheEventLogAndIsAwayForTooLongIsTold(t *testing.T) {
-	logged(t, func(w watched) {
-		three(w.cluster, 3)
-		before := w.last()
-		for range protocol.EventSlots { // two transactions each
-			w.addWork("more")
-			time.Sleep(2 * time.Second)
-			w.removeWork("more")
-			time.Sleep(2 * time.Second)
-		}
-		for e := range w.op.FollowEvents(w.t.Context(), before) {
-			if e.Kind != operator.EventsMissed {
-				w.t.Errorf("the first event is %+v", e)
-			}
-			break
 		}
 	})
 }

@@ -3,7 +3,6 @@ package operator_test
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -113,34 +112,6 @@ func TestAWriteIsRefusedWhenAnotherHasWrittenSinceItsBase(t *testing.T) {
 			if err := d.op.SetWeight(ctx, id, 2); !errors.Is(err, operator.ErrNotFound) {
 				t.Errorf("the weight of %s: %v", id, err)
 			}
-		}
-	})
-}
-
-// One writes weights and another payloads: neither takes back what the other one has written.
-func TestWritersOfDifferentFieldsTakeNothingBack(t *testing.T) {
-	operate(t, func(t *testing.T, d *desk) {
-		d.must(d.op.AddWork(t.Context(), operator.WorkInput{ID: "w"}))
-		var all sync.WaitGroup
-		for _, write := range []func(op *operator.Client, i int) error{
-			func(op *operator.Client, i int) error { return op.SetWeight(t.Context(), "w", uint64(i)) },
-			func(op *operator.Client, i int) error {
-				return op.AddWork(t.Context(), operator.WorkInput{ID: "w", Payload: fmt.Append(nil, i)})
-			},
-		} {
-			op, err := operator.New(d.consul.Client(), "demo")
-			d.must(err)
-			all.Go(func() {
-				for i := range 30 {
-					if err := write(op, i+1); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-		if got := d.item("w"); got != `"30" weighs 30` {
-			t.Errorf("the last of each: %s", got)
 		}
 	})
 }

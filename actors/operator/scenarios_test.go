@@ -59,11 +59,13 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 	}
+	t.Run("each word is said", wordsAreAllSaid)
 }
 
 // play compares what is said in one scenario with its text, and returns the text with what is said
 // now.
 func (d *desk) play(head, block string) string {
+	words.last = ""
 	parts := strings.Split(block, "\n---- ")
 	for line := range strings.Lines(head + "\n" + parts[0]) {
 		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "==") {

@@ -56,9 +56,11 @@ func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 	})
 }
 
+// Operators that write the same item, one its weight and one its payload, take nothing back.
 func TestOperatorsThatMeetAllSucceed(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
 		var all sync.WaitGroup
+		d.must(d.op.AddWork(t.Context(), operator.WorkInput{ID: "w"}))
 		for i := range 8 {
 			op := d.op // half of the calls are one operator's
 			if i%2 == 0 {
@@ -73,7 +75,11 @@ func TestOperatorsThatMeetAllSucceed(t *testing.T) {
 						j)}); err != nil {
 						t.Errorf("operator %d: %v", i, err)
 					}
-					if err := op.Drain(ctx, fmt.Sprintf("m%d", i)); err != nil {
+					same := op.AddWork(ctx, operator.WorkInput{ID: "w", Payload: fmt.Append(nil, j)})
+					if i == 1 {
+						same = op.SetWeight(ctx, "w", uint64(j+1))
+					}
+					if err := errors.Join(same, op.Drain(ctx, fmt.Sprintf("m%d", i))); err != nil {
 						t.Errorf("operator %d: %v", i, err)
 					}
 					cancel()
@@ -83,8 +89,8 @@ func TestOperatorsThatMeetAllSucceed(t *testing.T) {
 		all.Wait()
 		s, err := d.op.Status(t.Context())
 		d.must(err)
-		if s.Work.Total != 80 || len(s.Drained) != 8 {
-			t.Errorf("%d items, drained %v", s.Work.Total, s.Drained)
+		if s.Work.Total != 81 || len(s.Drained) != 8 || d.item("w") != `"9" weighs 10` {
+			t.Errorf("%d items, drained %v, and %s", s.Work.Total, s.Drained, d.item("w"))
 		}
 	})
 }

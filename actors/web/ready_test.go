@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/actorstest"
 	"github.com/coordd/coordd/actors/operator"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // readiness is what a member's handler answers.
@@ -25,9 +25,7 @@ type readiness struct {
 
 func (r readiness) expect(when, query string, code int, texts ...string) {
 	r.Helper()
-	w, q := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/readyz"+query, nil)
-	q.Host = "localhost"
-	r.h.ServeHTTP(w, q)
+	w := testkit.Send(r.h, "GET", "/readyz"+query)
 	if w.Code != code {
 		r.Errorf("%s: %d, want %d: %s", when, w.Code, code, w.Body)
 	}

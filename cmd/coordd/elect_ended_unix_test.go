@@ -29,6 +29,27 @@ type leased struct {
 func (c leased) Contact() messages.Reader[election.Contact] { return c.contact.Reader() }
 func (c leased) Close()                                     {}
 
+// elected runs a command, which is told a file to write to, under a session. It returns the end of
+// the guard as well.
+func elected(t *testing.T, session, command string) (r *commandRunner, file string, end func()) {
+	t.Helper()
+	privateRuntimeDir(t)
+	file = filepath.Join(t.TempDir(), "log")
+	conn := leased{contact: messages.NewState(election.Contact{Session: session,
+		Lease: facts.Lease{Start: time.Now(), TTL: time.Hour}})}
+	r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
+		strings.ReplaceAll(command, "FILE", file), slog.New(slog.DiscardHandler))
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	must(t, r.runGuard(ctx, &group))
+	must(t, r.guard.AwaitUp(ctx))
+	return r, file, func() {
+		cancel()
+		group.Wait()
+	}
+}
+
 // lapsed is a context that has ended as soon as the file is there, and that nobody hears of before
 // looking: as of a process that stood still while its command ended, and its lease.
 type lapsed struct {
@@ -45,24 +66,15 @@ func (c lapsed) Err() error {
 
 // Its lease had run out, and it took its leadership again under the same token.
 func TestEachStartOfAnElectedCommandHasATokenOfItsOwn(t *testing.T) {
-	privateRuntimeDir(t)
-	file := filepath.Join(t.TempDir(), "log")
-	conn := leased{contact: messages.NewState(election.Contact{Session: "s",
-		Lease: facts.Lease{Start: time.Now(), TTL: time.Hour}})}
-	r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
-		"echo $COORDD_TOKEN >>"+file+"; exec sleep 1000", slog.New(slog.DiscardHandler))
-	must(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	must(t, r.runGuard(ctx, &group))
-	must(t, r.guard.AwaitUp(ctx))
+	r, file, stop := elected(t, "s", "echo $COORDD_TOKEN >>FILE; exec sleep 1000")
+	defer stop()
 	want := ""
 	for _, run := range []struct {
 		token uint64
 		want  string
 	}{{7, "70001\n"}, {7, "70002\n"}, {8, "80001\n"}} {
 		want += run.want
-		duty, end := context.WithCancel(ctx)
+		duty, end := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
 			ended <- r.runCommand(duty, election.Status{Token: run.token, Session: "s"})
@@ -74,24 +86,13 @@ func TestEachStartOfAnElectedCommandHasATokenOfItsOwn(t *testing.T) {
 		end()
 		must(t, <-ended)
 	}
-	cancel()
-	group.Wait()
 }
 
 // The process stood still just before it began its command: its session has expired, others may
 // lead, and it has a new session already.
 func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {
-	privateRuntimeDir(t)
-	file := filepath.Join(t.TempDir(), "log")
-	conn := leased{contact: messages.NewState(election.Contact{Session: "new",
-		Lease: facts.Lease{Start: time.Now(), TTL: time.Hour}})}
-	r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
-		"echo begun >>"+file, slog.New(slog.DiscardHandler))
-	must(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	must(t, r.runGuard(ctx, &group))
-	must(t, r.guard.AwaitUp(ctx))
+	r, file, stop := elected(t, "new", "echo begun >>FILE")
+	defer stop()
 	if err := r.runCommand(t.Context(), election.Status{Token: 7, Session: "old"}); !errors.Is(err,
 		errCommandStopped) {
 		t.Errorf("it ended with %v, want %v", err, errCommandStopped)
@@ -99,23 +100,11 @@ func TestACommandIsNotBegunUnderAnotherSessionThanItsLeaders(t *testing.T) {
 	if text, err := os.ReadFile(file); err == nil {
 		t.Errorf("the log says %q", text)
 	}
-	cancel()
-	group.Wait()
 }
 
 func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 	for command, want := range map[string]int{"true": 0, "exit 7": 7, "kill -KILL $$": 137} {
-		privateRuntimeDir(t)
-		file := filepath.Join(t.TempDir(), "log")
-		conn := leased{contact: messages.NewState(election.Contact{Session: "s",
-			Lease: facts.Lease{Start: time.Now(), TTL: time.Hour}})}
-		r, err := newCommandRunner(electFlags{ttl: time.Hour, stopTimeout: time.Minute}, conn, "e",
-			"echo begun >>"+file+"; "+command, slog.New(slog.DiscardHandler))
-		must(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		must(t, r.runGuard(ctx, &group))
-		must(t, r.guard.AwaitUp(ctx))
+		r, file, stop := elected(t, "s", "echo begun >>FILE; "+command)
 		if err := r.runCommand(lapsed{t.Context(), file}, election.Status{Token: 7,
 			Session: "s"}); err != nil {
 			t.Errorf("%s: %v", command, err)
@@ -129,8 +118,7 @@ func TestACommandThatHasEndedIsNotBegunAgain(t *testing.T) {
 		if text, err := os.ReadFile(file); strings.Count(string(text), "begun") != 1 {
 			t.Errorf("%s: the log says %q (%v), want one beginning", command, text, err)
 		}
-		cancel()
-		group.Wait()
+		stop()
 	}
 }
 

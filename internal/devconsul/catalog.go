@@ -25,8 +25,7 @@ type serviceView struct {
 	EnableTagOverride bool
 	Proxy, Connect    json.RawMessage
 	PeerName          string
-	CreateIndex       uint64
-	ModifyIndex       uint64
+	stamps
 }
 
 func (s *service) view() *serviceView {
@@ -34,8 +33,7 @@ func (s *service) view() *serviceView {
 		ID: s.ID, Service: s.Service, Tags: orEmpty(s.Tags), Address: s.Address,
 		Meta: s.Meta, Port: s.Port,
 		Weights: s.Weights, EnableTagOverride: s.EnableTagOverride, Proxy: noProxy,
-		Connect:     noConnect,
-		CreateIndex: s.CreateIndex, ModifyIndex: s.ModifyIndex,
+		Connect: noConnect, stamps: s.stamps,
 	}
 }
 
@@ -46,13 +44,16 @@ func orEmpty(tags []string) []string {
 	return tags
 }
 
-// readTable runs a read. An error comes with the headers as well, if with empty ones.
-func (s *Server) readTable(w http.ResponseWriter, r *http.Request,
+// readTable runs a read. An error comes with the headers as well, if with empty ones. With streams
+// the agent of Consul answers from a subscription of its own when the query blocks. Then it needs
+// no leader, and other services do not wake it while its own has no instance.
+func (s *Server) readTable(w http.ResponseWriter, r *http.Request, streams bool,
 	run func(*state, *watchSet) (uint64, bool)) error {
 	q, err := s.parseQuery(r)
 	if err != nil {
 		return err
 	}
+	q.streaming = streams && q.minIndex > 0
 	err = s.read(r.Context(), q, run)
 	q.writeHeaders(w.Header())
 	return err
@@ -61,7 +62,7 @@ func (s *Server) readTable(w http.ResponseWriter, r *http.Request,
 // readCatalog runs a read of the catalog or of checks.
 func (s *Server) readCatalog(w http.ResponseWriter, r *http.Request,
 	run func(*state, *watchSet) uint64) error {
-	return s.readTable(w, r, func(st *state, ws *watchSet) (uint64, bool) {
+	return s.readTable(w, r, false, func(st *state, ws *watchSet) (uint64, bool) {
 		return run(st, ws), true
 	})
 }
@@ -73,8 +74,8 @@ func (s *Server) catalogDatacenters(http.ResponseWriter, *http.Request) (any, er
 func (s *Server) catalogNodes(w http.ResponseWriter, r *http.Request) (any, error) {
 	var found []*node
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
-		watchAll(ws, st.nodes)
-		found = under[node](st.nodes.Root(), nil, nil)
+		watchAll(ws, st.trees[treeNodes])
+		found = under[node](st.trees[treeNodes].Root(), nil, nil)
 		return st.idx.Nodes
 	})
 	return found, err
@@ -83,9 +84,9 @@ func (s *Server) catalogNodes(w http.ResponseWriter, r *http.Request) (any, erro
 func (s *Server) catalogServices(w http.ResponseWriter, r *http.Request) (any, error) {
 	var found map[string][]string
 	err := s.readCatalog(w, r, func(st *state, ws *watchSet) uint64 {
-		watchAll(ws, st.services)
+		watchAll(ws, st.trees[treeServices])
 		found = make(map[string][]string)
-		for _, svc := range under[service](st.services.Root(), nil, nil) {
+		for _, svc := range under[service](st.trees[treeServices].Root(), nil, nil) {
 			tags := orEmpty(found[svc.Service])
 			for _, t := range svc.Tags {
 				if !slices.Contains(tags, t) {

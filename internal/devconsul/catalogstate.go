@@ -3,8 +3,7 @@ package devconsul
 import (
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
+	"reflect"
 
 	iradix "github.com/hashicorp/go-immutable-radix"
 )
@@ -19,6 +18,29 @@ func validStatus(s string) bool {
 	return s == statusPassing || s == statusWarning || s == statusCritical
 }
 
+// stamps are the indexes of a record's first and last change.
+type stamps struct{ CreateIndex, ModifyIndex uint64 }
+
+func (s *stamps) stamp() *stamps { return s }
+
+// put stores a record of the catalog, unless it is there as it is. It tells whether it was stored.
+func put[T any, P interface {
+	*T
+	stamp() *stamps
+}](w *writeTxn, t tree, key []byte, now T) bool {
+	*P(&now).stamp() = stamps{w.idx, w.idx}
+	if v, ok := w.root(t).Get(key); ok {
+		old, same := P(v.(*T)), now
+		*P(&same).stamp() = *old.stamp()
+		if reflect.DeepEqual(*old, same) {
+			return false
+		}
+		P(&now).stamp().CreateIndex = old.stamp().CreateIndex
+	}
+	w.open(t).Insert(key, &now)
+	return true
+}
+
 // node, service and check are the records of the catalog. Published ones are not changed.
 type node struct {
 	ID              string
@@ -27,8 +49,7 @@ type node struct {
 	Datacenter      string
 	TaggedAddresses map[string]string
 	Meta            map[string]string
-	CreateIndex     uint64
-	ModifyIndex     uint64
+	stamps
 }
 
 type weights struct{ Passing, Warning int }
@@ -43,8 +64,7 @@ type service struct {
 	Port              int
 	Weights           weights
 	EnableTagOverride bool
-	CreateIndex       uint64
-	ModifyIndex       uint64
+	stamps
 }
 
 type check struct {
@@ -62,8 +82,7 @@ type check struct {
 	Timeout     string
 	ExposedPort int
 	Definition  json.RawMessage
-	CreateIndex uint64
-	ModifyIndex uint64
+	stamps
 }
 
 var (
@@ -71,39 +90,20 @@ var (
 )
 
 func (w *writeTxn) ensureNode(n node) {
-	key := treeKey(fold(n.Node))
-	n.CreateIndex, n.ModifyIndex = w.idx, w.idx
-	if v, ok := w.root(treeNodes).Get(key); ok {
-		old := v.(*node)
-		n.CreateIndex = old.CreateIndex
-		if old.ID == n.ID && old.Address == n.Address &&
-			maps.Equal(old.TaggedAddresses, n.TaggedAddresses) && maps.Equal(old.Meta, n.Meta) {
-			return
-		}
+	if put(w, treeNodes, treeKey(fold(n.Node)), n) {
+		w.state.idx.Nodes = w.idx
+		w.touchServicesOf(n.Node)
 	}
-	w.open(treeNodes).Insert(key, &n)
-	w.state.idx.Nodes = w.idx
-	w.touchServicesOf(n.Node)
 }
 
 func (w *writeTxn) ensureService(s service) error {
 	if _, ok := w.root(treeNodes).Get(treeKey(fold(s.Node))); !ok {
 		return errMissingNode
 	}
-	key := treeKey(fold(s.Node), fold(s.ID))
-	s.CreateIndex, s.ModifyIndex = w.idx, w.idx
-	if v, ok := w.root(treeServices).Get(key); ok {
-		old := v.(*service)
-		s.CreateIndex = old.CreateIndex
-		if old.Service == s.Service && slices.Equal(old.Tags, s.Tags) && old.Address == s.Address &&
-			maps.Equal(old.Meta, s.Meta) && old.Port == s.Port && old.Weights == s.Weights &&
-			old.EnableTagOverride == s.EnableTagOverride {
-			return nil
-		}
+	if put(w, treeServices, treeKey(fold(s.Node), fold(s.ID)), s) {
+		w.state.idx.Services = w.idx
+		w.touchService(s.Service)
 	}
-	w.open(treeServices).Insert(key, &s)
-	w.state.idx.Services = w.idx
-	w.touchService(s.Service)
 	return nil
 }
 
@@ -126,26 +126,11 @@ func (w *writeTxn) ensureCheck(c check) error {
 	if c.Status == statusCritical {
 		w.endSessionsOfCheck(c.Node, c.CheckID)
 	}
-	key := treeKey(fold(c.Node), fold(c.CheckID))
-	c.CreateIndex, c.ModifyIndex = w.idx, w.idx
-	if v, ok := w.root(treeChecks).Get(key); ok {
-		old := v.(*check)
-		c.CreateIndex = old.CreateIndex
-		if old.same(&c) {
-			return nil
-		}
+	if put(w, treeChecks, treeKey(fold(c.Node), fold(c.CheckID)), c) {
+		w.state.idx.Checks = w.idx
+		w.touchCheck(&c)
 	}
-	w.open(treeChecks).Insert(key, &c)
-	w.state.idx.Checks = w.idx
-	w.touchCheck(&c)
 	return nil
-}
-
-func (c *check) same(o *check) bool {
-	return c.Node == o.Node && c.CheckID == o.CheckID && c.Name == o.Name && c.Status == o.Status &&
-		c.Notes == o.Notes && c.Output == o.Output && c.ServiceID == o.ServiceID &&
-		c.ServiceName == o.ServiceName && c.Type == o.Type &&
-		slices.Equal(c.ServiceTags, o.ServiceTags)
 }
 
 func (w *writeTxn) touchService(name string) {
@@ -241,7 +226,7 @@ func (st *state) serviceIndex(name string, exists, withChecks bool) uint64 {
 	if !exists && st.idx.LastExtinction != 0 {
 		return st.idx.LastExtinction
 	}
-	if v, ok := st.svcIndex.Get(treeKey(fold(name))); ok {
+	if v, ok := st.trees[treeSvcIndex].Get(treeKey(fold(name))); ok {
 		return v.(uint64)
 	}
 	idx := max(st.idx.Nodes, st.idx.Services)

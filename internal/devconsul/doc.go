@@ -28,8 +28,8 @@
 // source and compared with a running one. Where a text names a Go type of Consul's, ours names
 // another.
 //
-// What is not here: data on disk, more than one server, ACLs, namespaces and partitions, metadata of
-// nodes, writing to the catalog other than by agents, the lists /v1/catalog/service and
+// What is not here: data on disk, more than one server, ACLs, namespaces and partitions, metadata
+// of nodes, writing to the catalog other than by agents, the lists /v1/catalog/service and
 // /v1/health/state (/v1/health/service tells more), transactions of anything but keys, checks other
 // than TTL checks, Connect, prepared queries, events, peering, DNS, filter expressions and an
 // agent's statistics. It is for development and tests; nothing survives the process.

@@ -40,10 +40,10 @@ func (s *Server) routes() {
 		{"/v1/txn", "PUT", s.txn},
 
 		{"/v1/session/create", "PUT", s.locked(s.sessionCreate)},
-		{"/v1/session/destroy/", "PUT", s.locked(s.sessionDestroy)},
-		{"/v1/session/renew/", "PUT", s.locked(s.sessionRenew)},
-		{"/v1/session/info/", "GET", s.sessionInfo},
-		{"/v1/session/node/", "GET", s.sessionNode},
+		{"/v1/session/destroy/", "PUT", s.locked(named("session", s.sessionDestroy))},
+		{"/v1/session/renew/", "PUT", s.locked(named("session", s.sessionRenew))},
+		{"/v1/session/info/", "GET", named("session", s.sessionInfo)},
+		{"/v1/session/node/", "GET", named("node name", s.sessionNode)},
 		{"/v1/session/list", "GET", s.sessionList},
 
 		{"/v1/agent/self", "GET", s.locked(s.agentSelf)},
@@ -64,16 +64,27 @@ func (s *Server) routes() {
 		{"/v1/catalog/nodes", "GET", s.catalogNodes},
 		{"/v1/catalog/services", "GET", s.catalogServices},
 
-		{"/v1/health/node/", "GET", s.healthNode},
-		{"/v1/health/checks/", "GET", s.healthChecks},
-		{"/v1/health/service/", "GET", s.healthService},
+		{"/v1/health/node/", "GET", named("node name", s.healthNode)},
+		{"/v1/health/checks/", "GET", named("service name", s.healthChecks)},
+		{"/v1/health/service/", "GET", named("service name", s.healthService)},
 
-		{"/v1/status/leader", "GET", s.statusLeader},
-		{"/v1/status/peers", "GET", s.statusPeers},
+		{"/v1/status/leader", "GET", s.status(s.leaderAddr)},
+		{"/v1/status/peers", "GET", s.status(func() any { return []string{serverAddr} })},
 	} {
 		s.mux.HandleFunc(e.pattern, s.wrap(strings.Split(e.methods, ","), e.h))
 	}
 	s.mux.HandleFunc("/", index)
+}
+
+// named calls h with what follows the route in a request's path.
+func named(what string, h func(http.ResponseWriter, *http.Request, string) (any, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		name := strings.TrimPrefix(r.URL.Path, r.Pattern)
+		if name == "" {
+			return nil, badRequest("Missing %s", what)
+		}
+		return h(w, r, name)
+	}
 }
 
 // locked calls h with the server's lock. It has read the body before: a slow client holds no lock.

@@ -213,7 +213,7 @@ func walk(n *iradix.Node, prefix string, f func(*Entry)) {
 
 // getWatch finds a key. The index is the key's own, or the table's when there is no such key.
 func (st *state) getWatch(key string, ws *watchSet) (uint64, *Entry) {
-	ch, v, ok := st.kv.Root().GetWatch(treeKey(key))
+	ch, v, ok := st.trees[treeKV].Root().GetWatch(treeKey(key))
 	ws.add(ch)
 	if !ok {
 		return st.kvIndex(), nil
@@ -225,7 +225,7 @@ func (st *state) getWatch(key string, ws *watchSet) (uint64, *Entry) {
 // list finds all keys under a prefix. The index is the highest ModifyIndex among them and their
 // tombstones; the table's for the empty prefix, and when there are neither.
 func (st *state) list(prefix string, ws *watchSet) (uint64, []*Entry) {
-	it := st.kv.Root().Iterator()
+	it := st.trees[treeKV].Root().Iterator()
 	ws.add(it.SeekPrefixWatch([]byte(prefix)))
 	var entries []*Entry
 	var idx uint64
@@ -237,7 +237,7 @@ func (st *state) list(prefix string, ws *watchSet) (uint64, []*Entry) {
 	if prefix == "" {
 		return st.kvIndex(), entries
 	}
-	st.tombstones.Root().WalkPrefix([]byte(prefix), func(_ []byte, v any) bool {
+	st.trees[treeTombstones].Root().WalkPrefix([]byte(prefix), func(_ []byte, v any) bool {
 		idx = max(idx, v.(*tombstone).Index)
 		return false
 	})

@@ -22,7 +22,6 @@ type Agent struct {
 	// catalog, and again when the catalog has lost it. The server's mu guards it.
 	services map[string]*service
 	checks   map[string]*localCheck
-	resync   *time.Timer
 	gossip   int
 	life     context.Context // ends when it is killed or leaves
 	end      context.CancelFunc
@@ -32,10 +31,6 @@ type Agent struct {
 // gossipFailure is how long after its end a killed agent is taken for failed. On three servers and
 // six agents with Consul's default settings it was 5.5 to 7.3 s.
 const gossipFailure = 7 * time.Second
-
-// resyncAfter is how long it takes an agent to notice that the catalog has lost its records (the
-// interval of Consul's anti-entropy in a small cluster).
-const resyncAfter = time.Minute
 
 func (s *Server) newAgent(name, address string) *Agent {
 	a := &Agent{s: s, name: name, id: newUUID(), address: address, gossip: gossipAlive,
@@ -155,10 +150,8 @@ func (a *Agent) stop() {
 	for _, c := range a.checks {
 		c.stop()
 	}
-	for _, t := range []*time.Timer{a.resync, a.suspect} {
-		if t != nil {
-			t.Stop()
-		}
+	if a.suspect != nil {
+		a.suspect.Stop()
 	}
 }
 
@@ -168,19 +161,6 @@ func (s *Server) forgetAgentsLocked() {
 		a.stop()
 		a.services, a.checks = make(map[string]*service), make(map[string]*localCheck)
 	}
-}
-
-// syncLater has the agent repair the catalog after a while. The caller holds mu.
-func (a *Agent) syncLater() {
-	if a.resync == nil {
-		a.resync = time.AfterFunc(resyncAfter, func() {
-			a.s.mu.Lock()
-			defer a.s.mu.Unlock()
-			a.syncAllLocked()
-		})
-		return
-	}
-	a.resync.Reset(resyncAfter)
 }
 
 // registerLocked writes the node to the catalog, as a leader does by what gossip says of it.
@@ -254,18 +234,15 @@ func (a *Agent) syncCheckLocked(c *localCheck) {
 }
 
 // syncLocked writes to the catalog for the agent. A failure is not the caller's: the agent has
-// taken the registration, and tries again later.
+// taken the registration, and writes it when there is a leader again.
 func (a *Agent) syncLocked(f func(*writeTxn) error) {
-	err := a.s.applyLocked(func(w *writeTxn) error {
+	_ = a.s.applyLocked(func(w *writeTxn) error {
 		w.log(CommitOp{Verb: "register", Key: a.name}, true, nil)
 		if a.gossip == gossipLeft {
 			w.ensureNode(a.node())
 		}
 		return f(w)
 	})
-	if err != nil {
-		a.syncLater()
-	}
 }
 
 // byAgent is the way to the server by an agent. A request learns from its context which one.

@@ -128,18 +128,14 @@ func (s *Server) validSession(sess *Session) error {
 	return nil
 }
 
-func (s *Server) sessionDestroy(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id := strings.TrimPrefix(r.URL.Path, "/v1/session/destroy/")
-	if id == "" {
-		return nil, badRequest("Missing session")
-	}
+func (s *Server) sessionDestroy(_ http.ResponseWriter, r *http.Request, id string) (any, error) {
 	if err := s.checkDatacenter(r.URL.Query()); err != nil {
 		return nil, err
 	}
 	if !s.leadership.Load().applies() {
 		return nil, errNoLeader
 	}
-	if findSession(s.state.Load().sessions.Root(), id) == nil {
+	if findSession(s.state.Load().trees[treeSessions].Root(), id) == nil {
 		return true, nil // a session that is gone needs no log entry
 	}
 	if err := s.destroyLocked(id); err != nil {
@@ -156,14 +152,10 @@ func (s *Server) destroyLocked(id string) error {
 	})
 }
 
-func (s *Server) sessionRenew(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id := strings.TrimPrefix(r.URL.Path, "/v1/session/renew/")
+func (s *Server) sessionRenew(_ http.ResponseWriter, r *http.Request, id string) (any, error) {
 	q, err := s.parseQuery(r)
 	if err != nil {
 		return nil, err
-	}
-	if id == "" {
-		return nil, badRequest("Missing session")
 	}
 	if q.datacenter != nil {
 		return nil, q.datacenter
@@ -175,7 +167,7 @@ func (s *Server) sessionRenew(_ http.ResponseWriter, r *http.Request) (any, erro
 	if lead.isBehind() {
 		st = lead.behind
 	}
-	sess := findSession(st.sessions.Root(), id)
+	sess := findSession(st.trees[treeSessions].Root(), id)
 	if sess == nil {
 		return nil, &httpError{http.StatusNotFound, fmt.Sprintf("Session id '%s' not found", id)}
 	}
@@ -219,18 +211,14 @@ func (s *Server) expire(id string, t *sessionTimer) {
 // resetTimersLocked is what a new leader does: every session counts from now.
 func (s *Server) resetTimersLocked() {
 	s.stopTimersLocked()
-	for _, sess := range sessionsUnder(s.state.Load().sessions, nil, nil) {
+	for _, sess := range sessionsUnder(s.state.Load().trees[treeSessions], nil, nil) {
 		s.resetTimerLocked(sess)
 	}
 }
 
-func (s *Server) sessionInfo(w http.ResponseWriter, r *http.Request) (any, error) {
-	id := strings.TrimPrefix(r.URL.Path, "/v1/session/info/")
-	if id == "" {
-		return nil, badRequest("Missing session")
-	}
+func (s *Server) sessionInfo(w http.ResponseWriter, r *http.Request, id string) (any, error) {
 	return s.readSessions(w, r, func(st *state, ws *watchSet) []*Session {
-		ch, v, ok := st.sessions.Root().GetWatch(treeKey(fold(id)))
+		ch, v, ok := st.trees[treeSessions].Root().GetWatch(treeKey(fold(id)))
 		ws.add(ch)
 		if !ok {
 			return []*Session{}
@@ -241,17 +229,13 @@ func (s *Server) sessionInfo(w http.ResponseWriter, r *http.Request) (any, error
 
 func (s *Server) sessionList(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.readSessions(w, r, func(st *state, ws *watchSet) []*Session {
-		return sessionsUnder(st.sessions, nil, ws)
+		return sessionsUnder(st.trees[treeSessions], nil, ws)
 	})
 }
 
-func (s *Server) sessionNode(w http.ResponseWriter, r *http.Request) (any, error) {
-	node := strings.TrimPrefix(r.URL.Path, "/v1/session/node/")
-	if node == "" {
-		return nil, badRequest("Missing node name")
-	}
+func (s *Server) sessionNode(w http.ResponseWriter, r *http.Request, node string) (any, error) {
 	return s.readSessions(w, r, func(st *state, ws *watchSet) []*Session {
-		return sessionsUnder(st.byNode, treeKey(fold(node)), ws)
+		return sessionsUnder(st.trees[treeByNode], treeKey(fold(node)), ws)
 	})
 }
 
@@ -259,7 +243,7 @@ func (s *Server) sessionNode(w http.ResponseWriter, r *http.Request) (any, error
 func (s *Server) readSessions(w http.ResponseWriter, r *http.Request,
 	run func(*state, *watchSet) []*Session) (any, error) {
 	var found []*Session
-	err := s.readTable(w, r, func(st *state, ws *watchSet) (uint64, bool) {
+	err := s.readTable(w, r, false, func(st *state, ws *watchSet) (uint64, bool) {
 		found = run(st, ws)
 		// A session that is not there is waited for; a list may be empty.
 		return st.idx.Sessions, len(found) > 0 || !strings.HasPrefix(r.URL.Path, "/v1/session/info/")

@@ -18,12 +18,12 @@ type Dump struct {
 func (s *Server) Dump() Dump {
 	st := s.state.Load()
 	d := Dump{Index: st.applied}
-	walk(st.kv.Root(), "", func(e *Entry) {
+	walk(st.trees[treeKV].Root(), "", func(e *Entry) {
 		c := *e
 		c.Value = slices.Clone(e.Value)
 		d.Entries = append(d.Entries, c)
 	})
-	for _, sess := range sessionsUnder(st.sessions, nil, nil) {
+	for _, sess := range sessionsUnder(st.trees[treeSessions], nil, nil) {
 		d.Sessions = append(d.Sessions, *sess)
 	}
 	return d
@@ -49,11 +49,11 @@ func (s *Server) Restore(snapshot Snapshot) error {
 	for t := range trees {
 		// Not the same nodes: a tree closes the channels of its watchers once.
 		txn := iradix.New().Txn()
-		(*next.tree(t)).Root().Walk(func(k []byte, v any) bool {
+		next.trees[t].Root().Walk(func(k []byte, v any) bool {
 			txn.Insert(k, v)
 			return false
 		})
-		*next.tree(t) = txn.Commit()
+		next.trees[t] = txn.Commit()
 	}
 	s.raftIndex = max(s.raftIndex, next.applied) + 1
 	next.applied, next.abandoned = s.raftIndex, make(chan struct{})

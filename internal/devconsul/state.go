@@ -14,16 +14,7 @@ import (
 // ends in a zero byte, a prefix does not), because what wakes a watch depends on the shape of the
 // tree.
 type state struct {
-	kv         *iradix.Tree // key -> *Entry
-	tombstones *iradix.Tree // key or deleted prefix -> *tombstone
-	held       *iradix.Tree // session, key -> key
-	sessions   *iradix.Tree // id -> *Session
-	byNode     *iradix.Tree // node, session -> *Session
-	byCheck    *iradix.Tree // node, check, session -> session id
-	nodes      *iradix.Tree // node -> *node
-	services   *iradix.Tree // node, service id -> *service
-	checks     *iradix.Tree // node, check id -> *check
-	svcIndex   *iradix.Tree // service name -> uint64, the index of its last change
+	trees [trees]*iradix.Tree
 
 	idx tableIndexes
 
@@ -42,12 +33,11 @@ type tableIndexes struct {
 }
 
 func newState() *state {
-	return &state{
-		kv: iradix.New(), tombstones: iradix.New(), held: iradix.New(),
-		sessions: iradix.New(), byNode: iradix.New(), byCheck: iradix.New(),
-		nodes: iradix.New(), services: iradix.New(), checks: iradix.New(), svcIndex: iradix.New(),
-		abandoned: make(chan struct{}),
+	st := &state{abandoned: make(chan struct{})}
+	for t := range st.trees {
+		st.trees[t] = iradix.New()
 	}
+	return st
 }
 
 func (st *state) kvIndex() uint64 { return max(st.idx.KV, st.idx.Tombstones) }
@@ -56,25 +46,18 @@ func (st *state) kvIndex() uint64 { return max(st.idx.KV, st.idx.Tombstones) }
 type tree int
 
 const (
-	treeKV tree = iota
-	treeTombstones
-	treeHeld
-	treeSessions
-	treeByNode
-	treeByCheck
-	treeNodes
-	treeServices
-	treeChecks
-	treeSvcIndex
+	treeKV         tree = iota // key -> *Entry
+	treeTombstones             // key or deleted prefix -> *tombstone
+	treeHeld                   // session, key -> key
+	treeSessions               // id -> *Session
+	treeByNode                 // node, session -> *Session
+	treeByCheck                // node, check, session -> session id
+	treeNodes                  // node -> *node
+	treeServices               // node, service id -> *service
+	treeChecks                 // node, check id -> *check
+	treeSvcIndex               // service name -> uint64, the index of its last change
 	trees
 )
-
-func (st *state) tree(t tree) **iradix.Tree {
-	return [trees]**iradix.Tree{
-		&st.kv, &st.tombstones, &st.held, &st.sessions, &st.byNode, &st.byCheck,
-		&st.nodes, &st.services, &st.checks, &st.svcIndex,
-	}[t]
-}
 
 // writeTxn applies one log entry to a copy of the state.
 type writeTxn struct {
@@ -94,7 +77,7 @@ type writeTxn struct {
 
 func (w *writeTxn) open(t tree) *iradix.Txn {
 	if w.txns[t] == nil {
-		w.txns[t] = (*w.tree(t)).Txn()
+		w.txns[t] = w.trees[t].Txn()
 		w.txns[t].TrackMutate(true)
 	}
 	return w.txns[t]
@@ -105,7 +88,7 @@ func (w *writeTxn) root(t tree) *iradix.Node {
 	if w.txns[t] != nil {
 		return w.txns[t].Root()
 	}
-	return (*w.tree(t)).Root()
+	return w.trees[t].Root()
 }
 
 // commit returns the new state and the transactions whose watchers have to be told.
@@ -114,7 +97,7 @@ func (w *writeTxn) commit() (*state, []*iradix.Txn) {
 	var notify []*iradix.Txn
 	for t, txn := range w.txns {
 		if txn != nil {
-			*next.tree(tree(t)) = txn.CommitOnly()
+			next.trees[t] = txn.CommitOnly()
 			notify = append(notify, txn)
 		}
 	}
