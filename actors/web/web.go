@@ -120,9 +120,9 @@ type site struct {
 	token    string        // empty: none is asked for
 	tokenNow func() string // nil: token stays
 	waits    int           // requests that may wait for a change of the configuration at one time
-	large    chan struct{}
-	turns    turns // of answers that are made for one asker
-	asking   turns // of reads of Consul for one asker
+	large    turns         // of large documents that are read
+	turns    turns         // of answers that are made for one asker
+	asking   turns         // of reads of Consul for one asker
 }
 
 // Each client that reads slowly holds the document that it reads, which is not the one of a second
@@ -135,7 +135,8 @@ const (
 func newSite(status *viewCache, members []*actors.Coordinator) *site {
 	s := &site{status: status, members: members, waits: 128,
 		config: configstore.None(), explain: func(err error) error { return err },
-		large: make(chan struct{}, largeDocuments), turns: newTurns(), asking: make(turns, 8), plans: newViewCache(nil)}
+		large: make(turns, largeDocuments), turns: newTurns(), asking: make(turns, consulReads),
+		plans: newViewCache(nil)}
 	s.plans.most = planTimeout
 	// A member goes through all of its items for that: 50 ms of a processor with 20,000.
 	s.own = newViewCache(func(context.Context) *view {
