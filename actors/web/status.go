@@ -159,7 +159,10 @@ func (s *site) fail(w http.ResponseWriter, err error) {
 		refuse(w, http.StatusNotFound, err)
 	default:
 		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, s.explain(err))
+		if s.Explain != nil {
+			err = s.Explain(err)
+		}
+		refuse(w, http.StatusServiceUnavailable, err)
 	}
 }
 
