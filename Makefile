@@ -126,9 +126,9 @@ mutations: ## each rule of the protocol and of elections broken on purpose, to b
 	go test -count=1 -vet=off -timeout $(TIMEOUT) -overlay bin/mutations/overlay.json -tags coordd_mutations -v -run TestMutations ./test/simulation
 	go test -count=1 -vet=off -timeout $(TIMEOUT) -overlay bin/mutations/overlay.json -tags coordd_mutations -v -run 'IsARegister|BrokenRules' ./actors/election/onconsul ./actors/election/onzk -seeds=100
 
-# Not beside other tests: a thousand candidates need the machine. Not with the race detector: the ZooKeeper client (v1.0.4) has a data
+# Not with the race detector: the ZooKeeper client (v1.0.4) has a data
 # race of its own; the same scenarios run with it on the embedded Consul.
-elections: consul ## the scenarios of elections on a real Consul and a real ZooKeeper, a thousand lost sessions and a thousand candidates among them
+elections: consul ## the scenarios of elections on a real Consul and a real ZooKeeper
 	go test -p 1 -count=1 -parallel 16 -timeout $(TIMEOUT) -tags coordd_elections -skip TestEmbedded -run '$(RUN)' ./actors/election/...
 
 model: ## the protocol explored exhaustively within bounds, and the story of each rule that is left out

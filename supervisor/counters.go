@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"maps"
-	"strings"
 	"sync"
 )
 
@@ -22,12 +21,11 @@ type Counts struct {
 type Counters struct {
 	// Total of all children, also of those that are gone.
 	Total Counts `json:"total"`
-	// Children by path, and the root by its name. Children without any counts are left out, and so
-	// are dynamic ones that are gone.
+	// Children by path, and the root by its name. Children without any counts are left out.
 	Children map[string]Counts `json:"children"`
-	// Removed are the counts of dynamic children that are gone, and of all below them, by the path
-	// of their supervisor. With Children they make the total.
-	Removed map[string]Counts `json:"removed,omitempty"`
+	// Dynamic are the counts of dynamic children, and of all below them, by the path of the
+	// supervisor that they were started in. With Children they make the total.
+	Dynamic map[string]Counts `json:"dynamic,omitempty"`
 }
 
 // Counters are for metrics: a snapshot, which waits for nobody.
@@ -35,82 +33,45 @@ func (s *Supervisor) Counters() Counters {
 	t := &s.hub.tally
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := Counters{Total: t.total, Children: make(map[string]Counts, len(t.children)),
-		Removed: maps.Clone(t.removed)}
-	for path, counts := range t.children {
-		c.Children[path] = *counts
-	}
-	return c
+	return Counters{Total: t.total, Children: maps.Clone(t.children),
+		Dynamic: maps.Clone(t.dynamic)}
 }
 
 // tally counts for all supervisors of a tree. Only what goes wrong is counted, so that a healthy
 // child costs nothing.
 type tally struct {
-	mu       sync.Mutex
-	total    Counts
-	children map[string]*Counts // by path
-	removed  map[string]Counts  // by the path of the supervisor
+	mu                sync.Mutex
+	total             Counts
+	children, dynamic map[string]Counts
 }
 
-func (t *tally) count(path string, add func(*Counts)) {
+// underOf is the supervisor by which a child is counted; empty: by its own path.
+func (l *loop) underOf(c *child) string {
+	if c.dynamic && l.under == "" {
+		return l.path
+	}
+	return l.under
+}
+
+// count counts for what is at path, or is counted by the supervisor under.
+func (t *tally) count(path, under string, add func(*Counts)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.children[path]
-	if c == nil {
-		if t.children == nil {
-			t.children, t.removed = map[string]*Counts{}, map[string]Counts{}
-		}
-		c = &Counts{}
-		t.children[path] = c
+	if t.children == nil {
+		t.children, t.dynamic = map[string]Counts{}, map[string]Counts{}
 	}
-	add(c)
+	of := t.children
+	if under != "" {
+		of, path = t.dynamic, under
+	}
+	n := of[path]
+	add(&n)
+	of[path] = n
 	add(&t.total)
 }
 
-// forget adds the counts at path to those that parent has lost: for a tree, also all below it.
-func (t *tally) forget(path, parent string, tree bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	sum, some := t.removed[parent], false
-	if c := t.children[path]; c != nil {
-		sum, some = sum.plus(*c), true
-		delete(t.children, path)
-	}
-	if tree {
-		inside := path + "/"
-		for p, c := range t.children {
-			if strings.HasPrefix(p, inside) {
-				sum, some = sum.plus(*c), true
-				delete(t.children, p)
-			}
-		}
-		for p, c := range t.removed {
-			if p == path || strings.HasPrefix(p, inside) {
-				sum, some = sum.plus(c), true
-				delete(t.removed, p)
-			}
-		}
-	}
-	if some {
-		t.removed[parent] = sum
-	}
-}
-
-func (c Counts) plus(o Counts) Counts {
-	return Counts{c.Restarts + o.Restarts, c.Panics + o.Panics, c.Escalations + o.Escalations,
-		c.Abandoned + o.Abandoned}
-}
-
-// forget leaves the counts of a dynamic child out, once it is gone.
-func (l *loop) forget(c *child) {
-	if c.dynamic && (c.record != nil || c.def.Tree != nil) {
-		l.hub.tally.forget(c.path, l.path, c.def.Tree != nil)
-	}
-}
-
 func (l *loop) count(c *child, add func(*Counts)) {
-	c.faults() // see forget
-	l.hub.tally.count(c.path, add)
+	l.hub.tally.count(c.path, l.underOf(c), add)
 }
 
 func addRestart(c *Counts)    { c.Restarts++ }

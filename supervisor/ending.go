@@ -173,7 +173,7 @@ func (l *loop) giveUp(reason string, fatal bool, causes []End) {
 	if !first {
 		return // it has been told, and counted
 	}
-	l.hub.tally.count(l.path, addEscalation)
+	l.hub.tally.count(l.path, l.under, addEscalation)
 	l.hub.publish(Step{Type: StepEscalated, Path: l.path, Incarnation: l.incarnation,
 		Err: l.escalated})
 	l.logGivingUp()

@@ -55,14 +55,9 @@ type End struct {
 }
 
 func (c End) String() string {
-	return c.line(fmt.Sprint(c.Err))
-}
-
-// line is the end with this text, which may begin with the kind: a panic's does.
-func (c End) line(text string) string {
-	kind := string(c.Kind) + ": "
+	kind := string(c.Kind) + ": " // the text may begin with it: a panic's does
 	return fmt.Sprintf("%s (incarnation %d): %s%s", c.Path, c.Incarnation, kind,
-		strings.TrimPrefix(text, kind))
+		strings.TrimPrefix(fmt.Sprint(c.Err), kind))
 }
 
 // attrs are what the log says of a failure: of a panic also its stack.
@@ -102,7 +97,7 @@ type EscalationError struct {
 	Causes []End
 }
 
-// Error is one line, down to the last cause. See History and %+v for all.
+// Error is one line, down to the last cause. See History for all.
 func (e *EscalationError) Error() string {
 	return fmt.Sprintf("supervisor %s gave up: %s", e.Path, e.why())
 }
@@ -144,23 +139,6 @@ func (e *EscalationError) History() []End {
 		all = append(all, c)
 	}
 	return all
-}
-
-// Format prints with %+v the whole history, a line for each cause.
-func (e *EscalationError) Format(f fmt.State, verb rune) {
-	if verb != 'v' || !f.Flag('+') {
-		fmt.Fprint(f, e.Error())
-		return
-	}
-	fmt.Fprintf(f, "supervisor %s gave up: %s", e.Path, e.Reason)
-	for _, c := range e.History() {
-		text := fmt.Sprint(c.Err)
-		if inner, ok := c.Err.(*EscalationError); ok {
-			text = "gave up: " + inner.Reason
-		}
-		fmt.Fprintf(f, "\n%s%s %s", strings.Repeat("  ", strings.Count(c.Path, "/")),
-			c.When.Format("15:04:05.000"), c.line(text))
-	}
 }
 
 // PanicError is the cause when a child panicked.

@@ -89,7 +89,6 @@ func (m endedMsg) apply(l *loop) {
 // refuse runs when the loop is over: only what was abandoned ends so late.
 func (m endedMsg) refuse(l *loop) {
 	l.announceLate(m.r)
-	l.forget(m.r.c)
 	m.r.c.done.set()
 	l.removals.ring()
 }

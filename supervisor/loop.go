@@ -55,6 +55,7 @@ type groupState struct {
 
 type loopConfig struct {
 	path        string
+	under       string // the supervisor that has this one, or one around it, as a dynamic child
 	id          string
 	incarnation int
 	tree        *Tree
@@ -156,7 +157,6 @@ func (l *loop) finish() result {
 	for c := l.children.head; c != nil; c = c.next {
 		l.left = append(l.left, c.abandoned()...)
 		if !c.lingers { // else its end sees to that
-			l.forget(c)
 			c.done.set()
 		}
 	}
@@ -229,7 +229,7 @@ func (l *loop) start(c *child, now time.Time) bool {
 	r.Context, r.cancel = context.WithCancelCause(c.base)
 	if c.def.Tree != nil {
 		r.sub = newLoop(loopConfig{
-			path: c.path, id: c.id(), incarnation: c.incarnation, tree: c.def.Tree,
+			path: c.path, under: l.underOf(c), id: c.id(), incarnation: c.incarnation, tree: c.def.Tree,
 			hub: l.hub, log: l.log, base: context.WithoutCancel(r),
 			onReady: func() { Ready(r) }, onStop: func(error) {},
 		})
@@ -327,7 +327,6 @@ func (l *loop) drop(c *child) {
 	if l.sweep == c {
 		l.sweep = c.prev
 	}
-	l.forget(c)
 	l.children.unlink(c)
 	delete(l.byName, c.def.Name)
 	c.done.set()

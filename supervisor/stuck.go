@@ -54,15 +54,6 @@ type bothErrors struct {
 func (e *bothErrors) Error() string   { return e.first.Error() + "\n" + e.stuck.Error() }
 func (e *bothErrors) Unwrap() []error { return []error{e.stuck, e.first} }
 
-// Format prints with %+v the escalation's whole history.
-func (e *bothErrors) Format(f fmt.State, verb rune) {
-	format := "%v\n%v"
-	if verb == 'v' && f.Flag('+') {
-		format = "%+v\n%v"
-	}
-	fmt.Fprintf(f, format, e.first, e.stuck)
-}
-
 // lingering filters out the runs that have ended meanwhile.
 func lingering(runs []*run) []*run {
 	var left []*run

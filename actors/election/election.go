@@ -391,7 +391,7 @@ func (s *shell) startDuty(ctx context.Context) {
 				return err
 			}
 			if schedule, err := ParseSchedule(s.cfg.Schedule); err == nil {
-				return (&rounds{shell: s, led: status, schedule: schedule, fresh: true,
+				return (&rounds{shell: s, led: status, schedule: schedule,
 					notBegun: notBegun}).run(duty)
 			}
 			return s.cfg.Lead(duty, status)

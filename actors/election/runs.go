@@ -42,7 +42,7 @@ const (
 	recordPatience = 5 * time.Second
 )
 
-// noEnd is the error of a run that another leader, or an earlier duty of this one, has begun.
+// noEnd is the error of a run that has ended without a word in the record.
 const noEnd = "no end is recorded: its leader was lost, or had to stop"
 
 // rounds runs the duty of a leader once in each period.
@@ -51,19 +51,18 @@ type rounds struct {
 	led      Status
 	schedule Schedule
 	notBegun func() error
-	fresh    bool // it has not read the record yet
 }
 
-// due changes the record to what is next: the run id, or a note. It tells whether that changes
-// anything. A period is due that began after r.Since. So a leader whose clock is behind runs none
-// again.
+// due changes the record to what is next: the run id, or a note. It is asked between two runs. It
+// tells whether that changes anything. A period is due that began after r.Since. So a leader whose
+// clock is behind runs none again.
 func (d *rounds) due(r *Runs, id string) (changed bool) {
 	was, now := *r, d.cfg.Now().UTC()
 	if r.Schedule == "" && d.schedule.every == 0 {
 		r.Since = now // the first time is still to come
 	}
 	r.Schedule = d.schedule.text
-	if d.fresh && r.Last.ID != "" && r.Last.Ended.IsZero() {
+	if r.Last.ID != "" && r.Last.Ended.IsZero() {
 		r.Last.Ended, r.Last.Err = now, noEnd
 	}
 	period := d.schedule.Last(now)
@@ -85,26 +84,27 @@ func (d *rounds) due(r *Runs, id string) (changed bool) {
 
 // run runs what is due, until ctx ends.
 func (d *rounds) run(ctx context.Context) error {
-	view, known := d.view.Subscribe(), Runs{}
+	view, told := d.view.Subscribe(), false
 	for ctx.Err() == nil {
-		id, asked := rand.Text(), view.Take().Asked
-		if plan := known; d.fresh || asked != "" && asked != known.Last.Order || d.due(&plan, id) {
-			var was Runs
-			r, err := d.backend.Runs(ctx, d.led.Token, func(r *Runs) bool {
-				was = *r
-				return r.Last.ID != id && d.due(r, id) // it is there if an answer was lost
-			})
-			switch {
-			case err == nil:
-				d.tell(was, r)
-				known, d.fresh = r, false
-			case ctx.Err() == nil:
-				d.log.Warn("runs-not-recorded", "err", err, "then", "nothing runs before they are")
+		view.Take()
+		id, was := rand.Text(), Runs{}
+		r, err := d.backend.Runs(ctx, d.led.Token, func(r *Runs) bool {
+			if r.Last.ID == id {
+				return false // an answer was lost
 			}
-			if err == nil && r.Last.ID == id {
-				d.once(ctx, &known)
-				continue
-			}
+			was = *r
+			return d.due(r, id)
+		})
+		switch {
+		case err == nil && (was != r || !told):
+			told = true
+			d.tell(was, r)
+		case err != nil && ctx.Err() == nil:
+			d.log.Warn("runs-not-recorded", "err", err, "then", "nothing runs before they are")
+		}
+		if err == nil && r.Last.ID == id {
+			d.once(ctx, r.Last)
+			continue
 		}
 		now := d.cfg.Now()
 		timer := time.NewTimer(min(roundPause, d.schedule.Next(now).Sub(now)))
@@ -120,7 +120,7 @@ func (d *rounds) run(ctx context.Context) error {
 
 // tell logs what is new in the record.
 func (d *rounds) tell(was, is Runs) {
-	if last := was.Last; d.fresh && last.ID != "" && last.Ended.IsZero() {
+	if last := was.Last; last.ID != "" && last.Ended.IsZero() {
 		d.log.Warn("run-cut-short", "period", last.Period, "by", last.By, "then",
 			"it is not run again")
 	}
@@ -136,8 +136,8 @@ func (d *rounds) tell(was, is Runs) {
 }
 
 // once runs the duty for the newest run of the record, and writes down how it ended.
-func (d *rounds) once(ctx context.Context, known *Runs) {
-	run, led := known.Last, d.led
+func (d *rounds) once(ctx context.Context, run Run) {
+	led := d.led
 	log := d.log.With("period", run.Period)
 	log.Info("run-started", "token", led.Token)
 	err := d.notBegun()
@@ -155,9 +155,7 @@ func (d *rounds) once(ctx context.Context, known *Runs) {
 	}
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
 	defer cancel()
-	if r, unwritten := d.backend.Runs(soon, led.Token, end); unwritten == nil {
-		*known = r
-	} else {
+	if _, unwritten := d.backend.Runs(soon, led.Token, end); unwritten != nil {
 		log.Warn("run-end-not-recorded", "err", unwritten)
 	}
 	if err != nil {

@@ -18,15 +18,15 @@ func TestWhatALeaderDoesAboutItsRuns(t *testing.T) {
 		"the first run is at once, and then one in each period": {"@every 1h", []look{
 			{at: 10, end: ends, want: "0"}, {at: 59, want: ""}, {at: 60, want: "60"}}},
 		"cron waits for its first time, whoever leads by then": {"0 * * * *", []look{
-			{at: 10}, {at: 59, fresh: true}, {at: 61, fresh: true, want: "60"}}},
+			{at: 10}, {at: 59}, {at: 61, want: "60"}}},
 		"only the newest missed period is run": {"0 * * * *", []look{
 			{at: 10}, {at: 190, want: "180, missed 2 from 60"}}},
 		"a clock that is behind runs nothing again": {"@every 1h", []look{
-			{at: 121, want: "120"}, {at: 70, fresh: true}, {at: 120, fresh: true},
+			{at: 121, want: "120"}, {at: 70}, {at: 120},
 			{at: 180, want: "180"}}},
 		"a clock that is ahead runs the next period once": {"@every 1h", []look{
-			{at: 59, want: "0"}, {at: 60, want: "60"}, {at: 10, fresh: true},
-			{at: 60, fresh: true}, {at: 119}, {at: 120, want: "120"}}},
+			{at: 59, want: "0"}, {at: 60, want: "60"}, {at: 10},
+			{at: 60}, {at: 119}, {at: 120, want: "120"}}},
 		"an order after a clock that was far ahead begins anew": {"@every 1h", []look{
 			{at: 60000, want: "60000"}, {at: 60}, {at: 61, order: "o", want: "60"},
 			{at: 62}, {at: 120, want: "120"}}},
@@ -36,7 +36,7 @@ func TestWhatALeaderDoesAboutItsRuns(t *testing.T) {
 		"a failed run is not run again": {"@every 1h", []look{
 			{at: 1, end: fails, want: "0"}, {at: 30}, {at: 60, want: "60"}}},
 		"nor is one whose leader dies": {"@every 1h", []look{
-			{at: 1, end: dies, want: "0"}, {at: 30, fresh: true}, {at: 60, want: "60"}}},
+			{at: 1, end: dies, want: "0"}, {at: 30}, {at: 60, want: "60"}}},
 	} {
 		schedule, err := ParseSchedule(c.schedule)
 		if err != nil {
@@ -47,8 +47,7 @@ func TestWhatALeaderDoesAboutItsRuns(t *testing.T) {
 			now := zero.Add(time.Duration(l.at) * time.Minute)
 			id, got := fmt.Sprint(i), ""
 			cfg := Config{Now: func() time.Time { return now }}
-			d := rounds{shell: &shell{Election: &Election{cfg: cfg}},
-				schedule: schedule, fresh: l.fresh}
+			d := rounds{shell: &shell{Election: &Election{cfg: cfg}}, schedule: schedule}
 			if r.Asked = l.order; d.due(&r, id) && r.Last.ID == id {
 				got = fmt.Sprint(r.Last.Period.Sub(zero).Minutes())
 				if r.Missed > 0 {
@@ -69,10 +68,9 @@ func TestWhatALeaderDoesAboutItsRuns(t *testing.T) {
 	}
 }
 
-// look is one look of a leader. Fresh: it has just begun to lead.
+// look is one look of a leader.
 type look struct {
 	at         int
-	fresh      bool
 	order, end string
 	want       string
 }

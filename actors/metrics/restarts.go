@@ -7,11 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The items of a member are the children of this supervisor, but for their manager.
-const (
-	workers = "coordinator/workers"
-	manager = workers + "/worker-manager"
-)
+// The items of a member are the dynamic children of this supervisor.
+const workers = "coordinator/workers"
 
 // others is the label of actors that were not there when the tree was looked at first.
 const others = "other"
@@ -52,25 +49,21 @@ func tally(actors map[string]uint64, known []string, c supervisor.Counters) (wor
 		actors[name] += 0
 	}
 	add := func(path string, n uint64) {
-		_, below, nested := strings.Cut(path, "/")
+		_, below, _ := strings.Cut(path, "/")
 		name, _, _ := strings.Cut(below, "/")
 		if _, is := actors[name]; !is {
 			name = others
 		}
-		if nested && n > 0 { // a root is not restarted
+		if n > 0 { // a root is not restarted
 			actors[name] += n
 		}
 	}
 	for path, counts := range c.Children {
-		if strings.HasPrefix(path, workers+"/") && path != manager {
-			work += counts.Restarts
-			continue
-		}
 		add(path, counts.Restarts)
 	}
-	for path, counts := range c.Removed {
+	for path, counts := range c.Dynamic {
 		if path == workers {
-			work += counts.Restarts
+			work = counts.Restarts
 			continue
 		}
 		add(path, counts.Restarts)

@@ -39,6 +39,6 @@ func Start(t testing.TB, name string, tree supervisor.Tree,
 func CleanEnd(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
-		t.Errorf("the supervisor did not end cleanly: %+v", err)
+		t.Errorf("the supervisor did not end cleanly: %v", err)
 	}
 }

@@ -44,10 +44,18 @@ func TestATokenThatIsRenewedInItsFileCostsNothing(t *testing.T) {
 		"E2E_DIR=" + dir}
 	start := func(args ...string) *program { return launch(t, env, args...) }
 	const work = `echo $COORDD_ITEM$COORDD_ELECTION >> "$E2E_DIR/starts"; exec sleep 1000`
-	n1 := start("run", "--service", "jobs", "--id", "n1", "--exec", work)
-	n2 := start("run", "--service", "jobs", "--id", "n2", "--exec", work)
-	n3 := start("run", "--service", "jobs", "--id", "n3", "--check-ttl", "4s")
+	n1 := start("run", "--service", "jobs", "--id", "r1", "--exec", work)
+	n2 := start("run", "--service", "jobs", "--id", "r2", "--exec", work)
+	n3 := start("run", "--service", "jobs", "--id", "r3", "--check-ttl", "4s")
 	e1 := start("elect", "report", "--id", "e1", work)
+	testkit.Await(t, startLimit, "all members are there, so that no item moves to one", func() string {
+		for _, p := range []*program{n1, n2, n3} {
+			if !strings.Contains(p.stderr(), "msg=registered") {
+				return p.what + tail(p.stderr(), 5)
+			}
+		}
+		return ""
+	})
 	add := start("work", "add", "--service", "jobs", "a", "b", "c", "d")
 	if code, _ := add.ends(workLimit); code != 0 {
 		t.Fatal(add.stderr())
@@ -100,10 +108,10 @@ func TestATokenThatIsRenewedInItsFileCostsNothing(t *testing.T) {
 		func() string {
 			checks, _, err := cluster.Client().Health().Checks("jobs", nil)
 			for _, c := range checks {
-				if strings.Contains(c.ServiceID, "n3") && c.Status == api.HealthCritical {
+				if strings.Contains(c.ServiceID, "r3") && c.Status == api.HealthCritical {
 					return ""
 				}
 			}
-			return fmt.Sprintf("%d checks, none of n3 is critical: %v", len(checks), err)
+			return fmt.Sprintf("%d checks, none of r3 is critical: %v", len(checks), err)
 		})
 }

@@ -3,8 +3,8 @@ package electiontest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,11 +23,11 @@ type participant struct {
 	mu        sync.Mutex
 	log       []election.Status
 	changed   chan struct{}
-	stopTakes time.Duration // how long its duty takes to stop
-	until     time.Time     // when its lease is over, of a leader by hand
-	heard     int           // the messages that a script has waited for
-	takes     time.Duration // how long a run of its schedule takes
-	ran       chan struct{} // cap 1: a run has begun
+	stopTakes time.Duration   // how long its duty takes to stop
+	duty      election.Status // of a leader by hand that has not said that it has stopped
+	heard     int             // the messages that a script has waited for
+	takes     time.Duration   // how long a run of its schedule takes
+	ran       chan struct{}   // cap 1: a run has begun
 }
 
 func (p *participant) run(begin func(context.Context) (<-chan election.Status, error)) error {
@@ -45,9 +45,15 @@ func (p *participant) run(begin func(context.Context) (<-chan election.Status, e
 			p.log = append(p.log, s)
 			close(p.changed)
 			p.changed = make(chan struct{})
-			p.mu.Unlock()
 			if p.cfg.Lead == nil && s.Role == election.Leading {
-				p.begin(s)
+				p.duty = s
+				p.work(s)
+			}
+			until := p.duty.Until
+			p.mu.Unlock()
+			if s.Role == election.Out { // one by hand may work until its lease is over
+				time.Sleep(time.Until(until.Add(-100 * time.Millisecond)))
+				p.stopped()
 			}
 		}
 	}()
@@ -57,17 +63,32 @@ func (p *participant) run(begin func(context.Context) (<-chan election.Status, e
 // resign says besides that a duty by hand has stopped.
 func (p *participant) resign() {
 	if p.cfg.Lead == nil {
-		p.end()
+		p.stopped()
 	}
 	p.e.Resign()
 }
 
-// lead is the duty of most participants. It records who is working.
+// stopped ends a duty by hand.
+func (p *participant) stopped() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Now().Before(p.duty.Until) {
+		p.work(p.duty)
+	}
+	p.duty = election.Status{}
+}
+
+// work tells the judge that the duty is under way.
+func (p *participant) work(s election.Status) {
+	p.sc.judge.Work(p.cfg.Election, s.Self.ID, s.Token)
+}
+
+// lead is the duty of most participants.
 func (p *participant) lead(ctx context.Context, s election.Status) error {
-	p.begin(s)
-	defer p.end()
+	p.work(s)
+	defer p.work(s)
 	if !s.Period.IsZero() {
-		p.sc.runs.Ran(p.cfg.Election, s.Period)
+		p.sc.judge.Ran(p.cfg.Election, s.Period)
 		run, cancel := context.WithTimeout(ctx, p.takes)
 		defer cancel()
 		ctx = run
@@ -81,33 +102,6 @@ func (p *participant) lead(ctx context.Context, s election.Status) error {
 	return nil
 }
 
-// begin notes that a duty is under way. One by hand stops with its lease.
-func (p *participant) begin(s election.Status) {
-	sc, name, token := p.sc, p.cfg.Election, s.Token
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	p.until = s.Until
-	if other := sc.working[name]; other != nil && other != p &&
-		(other.cfg.Lead != nil || time.Now().Before(other.until)) {
-		sc.faults = append(sc.faults,
-			fmt.Sprintf("two leaders of %s: %s begins with token %d while %s is at it", name,
-				p.name, token, other.name))
-	}
-	if token == 0 || token < sc.lastTokens[name] {
-		sc.faults = append(sc.faults, fmt.Sprintf("the token of %s fell from %d to %d at %s", name,
-			sc.lastTokens[name], token, p.name))
-	}
-	sc.working[name], sc.lastTokens[name] = p, token
-}
-
-func (p *participant) end() {
-	p.sc.mu.Lock()
-	defer p.sc.mu.Unlock()
-	if p.sc.working[p.cfg.Election] == p {
-		delete(p.sc.working, p.cfg.Election)
-	}
-}
-
 // messages returns the messages so far.
 func (p *participant) messages() []election.Status {
 	p.mu.Lock()
@@ -115,14 +109,7 @@ func (p *participant) messages() []election.Status {
 	return slices.Clone(p.log)
 }
 
-// wait waits for a message that ok accepts, from the first one on, and returns it.
-func (p *participant) wait(what string, ok func(election.Status) bool) election.Status {
-	p.sc.t.Helper()
-	s, _ := p.waitFrom(0, what, ok)
-	return s
-}
-
-// waitFrom is wait from message n on. It returns the number of the message, too.
+// waitFrom waits for a message that ok accepts, from message n on, and returns it and its number.
 func (p *participant) waitFrom(n int, what string,
 	ok func(election.Status) bool) (election.Status, int) {
 	p.sc.t.Helper()
@@ -144,26 +131,6 @@ func (p *participant) waitFrom(n int, what string,
 				what, log)
 		}
 	}
-}
-
-func (p *participant) leads() election.Status {
-	p.sc.t.Helper()
-	return p.wait("leading", func(s election.Status) bool { return s.Role == election.Leading })
-}
-
-func (p *participant) followsSomeone() {
-	p.sc.t.Helper()
-	p.wait("following", func(s election.Status) bool {
-		return s.Role == election.Following && s.Leader.ID != ""
-	})
-}
-
-// ends waits for the last message and the closed channel.
-func (p *participant) ends() election.Status {
-	p.sc.t.Helper()
-	last := p.wait("out", func(s election.Status) bool { return s.Role == election.Out })
-	p.closed()
-	return last
 }
 
 func (p *participant) closed() {
@@ -206,8 +173,12 @@ func (p *participant) judge() {
 	}
 	if len(log) == 0 {
 		t.Errorf("%s: the channel was closed without a word", p.name)
-	} else if err := log[len(log)-1].Err; err != nil && !errors.Is(err, election.ErrSessionLost) &&
-		!errors.Is(err, election.ErrClosed) {
-		t.Errorf("%s ended by %v", p.name, err)
+		return
+	}
+	last := log[len(log)-1]
+	if err := last.Err; err != nil && !errors.Is(err, election.ErrSessionLost) &&
+		!errors.Is(err, election.ErrClosed) || errors.Is(err, election.ErrSessionLost) &&
+		(last.Reason == "" || !strings.Contains(err.Error(), last.Reason)) {
+		t.Errorf("%s ended by %v (%q)", p.name, err, last.Reason)
 	}
 }

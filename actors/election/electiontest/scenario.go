@@ -1,7 +1,6 @@
 package electiontest
 
 import (
-	"io"
 	"log/slog"
 	"sync"
 	"testing"
@@ -14,7 +13,7 @@ import (
 // being short.
 const patience = 4 * time.Minute
 
-// scenario is one run of a scenario: its store, its participants, and who works at each moment.
+// scenario is one run of a scenario: its store, its participants, and its judge.
 type scenario struct {
 	t     *testing.T
 	store Store
@@ -23,10 +22,7 @@ type scenario struct {
 	mu           sync.Mutex
 	participants []*participant
 	links        []Link
-	working      map[string]*participant // election -> whose duty is under way
-	lastTokens   map[string]uint64
-	faults       []string
-	runs         *Judge // of periods
+	judge        *Judge
 
 	cast   map[string]*participant // of a script
 	tokens []uint64                // that a script has said
@@ -35,8 +31,7 @@ type scenario struct {
 
 func newScenario(t *testing.T, s Store) *scenario {
 	return &scenario{
-		t: t, store: s, working: map[string]*participant{}, lastTokens: map[string]uint64{},
-		cast: map[string]*participant{}, runs: NewJudge(),
+		t: t, store: s, cast: map[string]*participant{}, judge: NewJudge(),
 		log: slog.New(slog.NewTextHandler(t.Output(),
 			&slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
@@ -50,42 +45,23 @@ func (sc *scenario) connect() Link {
 	return l
 }
 
-type option func(*participant)
-
-func over(l Link) option { return func(p *participant) { p.link = l } }
-func quiet() option {
-	return func(p *participant) { p.cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil)) }
-}
-
 const defaultElection = "demo"
 
 // newParticipant makes a participant. It takes part once run is called.
-func (sc *scenario) newParticipant(name string, options ...option) *participant {
+func (sc *scenario) newParticipant(name string, settings func(*participant)) *participant {
 	sc.t.Helper()
 	p := &participant{sc: sc, name: name, done: make(chan struct{}), changed: make(chan struct{}),
 		ran: make(chan struct{}, 1)}
 	p.cfg = election.Config{Election: defaultElection, Name: name, Logger: sc.log, Lead: p.lead}
-	for _, o := range options {
-		o(p)
-	}
+	settings(p)
 	if p.link == nil {
 		p.link = sc.connect()
 	}
-	e, err := election.New(p.link, p.cfg)
+	e, err := election.New(sc.judge.Record(p.link), p.cfg)
 	if err != nil {
 		sc.t.Fatal(err)
 	}
 	p.e = e
-	return p
-}
-
-// nominate makes a candidate.
-func (sc *scenario) nominate(name string, options ...option) *participant {
-	sc.t.Helper()
-	p := sc.newParticipant(name, options...)
-	if err := p.run(p.e.Nominate); err != nil {
-		sc.t.Fatal(err)
-	}
 	return p
 }
 
@@ -108,10 +84,7 @@ func (sc *scenario) finish() {
 		<-p.e.Done()
 		p.judge()
 	}
-	if err := sc.runs.Verdict(patience); err != nil {
+	if err := sc.judge.Verdict(patience); err != nil {
 		sc.t.Error(err)
-	}
-	for _, f := range sc.faults {
-		sc.t.Error(f)
 	}
 }

@@ -44,8 +44,9 @@ var scripts string
 
 var update = flag.Bool("update", false, "write what the scripts of the elections say anew")
 
-// playScripts plays each script, and with -update writes what it says into the file.
-func playScripts(t *testing.T, with func(t *testing.T, play func(*testing.T, Store))) {
+// Run plays each script, and with -update writes what it says into the file. For each it calls with,
+// which makes a store and calls play with it.
+func Run(t *testing.T, with func(t *testing.T, play func(*testing.T, Store))) {
 	all := scripts
 	for _, script := range strings.Split(strings.TrimSpace(scripts), "\n\n")[1:] {
 		title, _, _ := strings.Cut(script, "\n")
@@ -149,7 +150,7 @@ func (sc *scenario) agree(names []string) {
 }
 
 // joining reads what a participant joins with.
-func (sc *scenario) joining(words []string) option {
+func (sc *scenario) joining(words []string) func(*participant) {
 	return func(p *participant) {
 		f := flag.NewFlagSet("joins", flag.ContinueOnError)
 		f.IntVar(&p.cfg.Priority, "priority", 0, "")
@@ -187,7 +188,7 @@ func (p *participant) do(verb string, args []string) string {
 	case "resigns":
 		p.resign()
 	case "drained":
-		p.end()
+		p.stopped()
 		p.e.Drained()
 	case "hands-over-to":
 		return says(p.e.HandOver(ctx, args[0]))
@@ -204,7 +205,7 @@ func (p *participant) do(verb string, args []string) string {
 	case "session-ended":
 		p.link.End()
 	case "gone":
-		p.ends()
+		p.closed()
 	case "runs":
 		select {
 		case <-p.ran:

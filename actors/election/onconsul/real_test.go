@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// manyPolls is a server that takes a thousand long polls from one address.
+// manyPolls is a server that takes many long polls from one address.
 var manyPolls = realconsul.Options{Config: map[string]any{
 	"limits": map[string]any{"http_max_conns_per_client": 5000}}}
 
@@ -26,17 +26,8 @@ var manyPolls = realconsul.Options{Config: map[string]any{
 func TestRealConsul(t *testing.T) {
 	shared := realconsul.Start(t, manyPolls)
 	electiontest.Run(t, func(t *testing.T, play func(*testing.T, electiontest.Store)) {
-		// Two of them use the whole machine: leases would run out if others did so as well.
-		if !strings.Contains(t.Name(), "/DeletedWhileMany") &&
-			!strings.Contains(t.Name(), "/EverySessionThatIsEnded") {
-			t.Parallel()
-		}
+		t.Parallel()
 		s := &real{t: t, cluster: shared, prefix: realconsul.Prefix(t)}
-		if strings.Contains(t.Name(), "/DeletedWhileMany") {
-			// a thousand candidates and the server share the machine, and what they lose their
-			// sessions to is not the point
-			s.ttl = time.Minute
-		}
 		if strings.Contains(t.Name(), "/AStore") {
 			s.cluster = realconsul.Start(t, manyPolls)
 		}
@@ -48,14 +39,9 @@ type real struct {
 	t       *testing.T
 	cluster *realconsul.Cluster
 	prefix  string
-	ttl     time.Duration // 0: the default
 }
 
-// Consul takes 30 s from the death of a session to the next leader, and 10 s from its end by an
-// operator.
-func (s *real) Expiries() (elections, rounds int) { return 50, 1 }
-func (s *real) Endings() (elections, rounds int)  { return 200, 5 }
-func (s *real) Virtual() bool                     { return false }
+func (s *real) Virtual() bool { return false }
 
 func (s *real) Stop() {
 	s.t.Helper()
@@ -97,6 +83,6 @@ func (s *real) Connect() electiontest.Link {
 	}
 	s.t.Cleanup(transport.CloseIdleConnections)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	return connect(s.t, onconsul.Config{Client: client, Logger: log, Prefix: s.prefix, TTL: s.ttl},
+	return connect(s.t, onconsul.Config{Client: client, Logger: log, Prefix: s.prefix},
 		w, s.cluster.Client())
 }

@@ -58,9 +58,7 @@ func newEmbedded(t *testing.T) *embedded {
 		log: quiet}
 }
 
-func (s *embedded) Expiries() (elections, rounds int) { return 20, 5 }
-func (s *embedded) Endings() (elections, rounds int)  { return 20, 5 }
-func (s *embedded) Virtual() bool                     { return true }
+func (s *embedded) Virtual() bool { return true }
 
 func (s *embedded) Stop() {
 	s.mu.Lock()
@@ -202,19 +200,6 @@ func connect(t *testing.T, cfg onconsul.Config, w *wire, operator *api.Client) *
 	c, err := onconsul.Connect(cfg)
 	must(t, err)
 	return &link{Conn: c, t: t, wire: w, operator: operator}
-}
-
-func (l *link) Expire() {
-	l.Cut()
-	defer l.Mend()
-	session := l.Contact().Get().Session
-	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(
-		time.Second) {
-		if info, _, err := l.operator.Session().Info(session, nil); err == nil && info == nil {
-			return
-		}
-	}
-	l.t.Errorf("session %s has not expired", session)
 }
 
 func (l *link) End() {

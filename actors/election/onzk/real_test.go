@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,12 +18,8 @@ import (
 )
 
 // sessionTimeout is long enough for a machine that is busy with other tests, and short enough to
-// wait for. Where a thousand candidates share the machine with the server it is longer.
-const (
-	sessionTimeout = 6 * time.Second
-	busyTimeout    = 8 * time.Second
-	crowdTimeout   = 30 * time.Second
-)
+// wait for.
+const sessionTimeout = 6 * time.Second
 
 // TestReal plays all scenarios on a real ZooKeeper: one server, and for each scenario nodes of its
 // own.
@@ -35,23 +30,14 @@ func TestReal(t *testing.T) {
 		n++
 		root := fmt.Sprintf("/test-%d/elections", n)
 		// The others would lose their leases to those that use the whole machine, or the server.
-		if !strings.Contains(t.Name(), "Many") && !strings.Contains(t.Name(), "/EverySession") &&
-			!strings.Contains(t.Name(), "/AStore") {
+		if !strings.Contains(t.Name(), "/AStore") {
 			t.Parallel()
 		}
-		timeout := sessionTimeout
-		if strings.Contains(t.Name(), "Many") {
-			timeout = crowdTimeout
-		}
 		delay := time.Duration(0)
-		if strings.Contains(t.Name(), "/EverySession") {
-			timeout = busyTimeout
-		}
-		if strings.Contains(t.Name(), "/EverySessionThatExpires") ||
-			strings.Contains(t.Name(), "/AConnectionThatIsClosedUnder") {
+		if strings.Contains(t.Name(), "/AConnectionThatIsClosedUnder") {
 			delay = -1 // the lease alone has to do
 		}
-		play(t, &store{t: t, server: server, timeout: timeout, root: root, delay: delay})
+		play(t, &store{t: t, server: server, timeout: sessionTimeout, root: root, delay: delay})
 	})
 }
 
@@ -61,16 +47,10 @@ type store struct {
 	timeout time.Duration
 	root    string
 	delay   time.Duration
-
-	mu    sync.Mutex
-	known map[string]bool
-	asked time.Time
 }
 
-func (s *store) Expiries() (elections, rounds int) { return 200, 5 }
-func (s *store) Endings() (elections, rounds int)  { return 200, 2 }
-func (s *store) Virtual() bool                     { return false }
-func (s *store) Stop()                             { _ = s.server.Kill() }
+func (s *store) Virtual() bool { return false }
+func (s *store) Stop()         { _ = s.server.Kill() }
 
 func (s *store) Start() {
 	_ = s.server.Start()
@@ -118,42 +98,6 @@ type link struct {
 	*onzk.Conn
 	*wire
 	store *store
-}
-
-// Expire waits until the server has forgotten the session by itself.
-func (l *link) Expire() {
-	session, _ := l.Credentials()
-	l.Cut()
-	defer l.Mend()
-	begin := time.Now()
-	for deadline := begin.Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(
-		50 * time.Millisecond) {
-		if known, asked := l.store.sessions(); asked.After(begin) &&
-			!known[fmt.Sprintf("0x%x", uint64(session))] {
-			return
-		}
-	}
-	l.store.t.Errorf("session %x has not expired", session)
-}
-
-// sessions are those that the server knows, as of the moment asked. All who want to know share one
-// answer every tenth of a second.
-func (s *store) sessions() (known map[string]bool, asked time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Since(s.asked) < 100*time.Millisecond {
-		return s.known, s.asked
-	}
-	now := time.Now()
-	answer, err := s.server.Ask(context.Background(), "dump")
-	if err != nil || !strings.Contains(answer, "Session Sets") {
-		return nil, time.Time{}
-	}
-	s.known, s.asked = map[string]bool{}, now
-	for line := range strings.Lines(answer) {
-		s.known[strings.TrimSuffix(strings.TrimSpace(line), ":")] = true
-	}
-	return s.known, s.asked
 }
 
 func (l *link) End() {

@@ -47,11 +47,9 @@ func newEmbedded(t *testing.T) *embedded {
 		log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 
-func (s *embedded) Expiries() (elections, rounds int) { return 20, 5 }
-func (s *embedded) Endings() (elections, rounds int)  { return 20, 5 }
-func (s *embedded) Virtual() bool                     { return true }
-func (s *embedded) Stop()                             { s.zoo.Stop() }
-func (s *embedded) Start()                            { s.zoo.Start() }
+func (s *embedded) Virtual() bool { return true }
+func (s *embedded) Stop()         { s.zoo.Stop() }
+func (s *embedded) Start()        { s.zoo.Start() }
 
 func (s *embedded) Connect() electiontest.Link {
 	way := s.zoo.Way(devzookeeper.Weather{})
@@ -115,19 +113,6 @@ type embeddedLink struct {
 	*onzk.Conn
 	way   *devzookeeper.Way
 	store *embedded
-}
-
-func (l *embeddedLink) Expire() {
-	session, _ := l.Credentials()
-	l.way.Sever()
-	defer l.way.Mend(true)
-	for deadline := time.Now().Add(4 * time.Minute); time.Now().Before(deadline); time.Sleep(
-		50 * time.Millisecond) {
-		if !l.store.zoo.Known(session) {
-			return
-		}
-	}
-	l.store.t.Errorf("session %x has not expired", session)
 }
 
 func (l *embeddedLink) End() {

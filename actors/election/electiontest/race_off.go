@@ -1,5 +1,0 @@
-//go:build !race
-
-package electiontest
-
-const racing = false
