@@ -41,14 +41,14 @@ func begin(t *testing.T, way http.RoundTripper, log *slog.Logger) (r *routing.Ro
 }
 
 // running runs f beside a router on an embedded Consul, in virtual time.
-func running(t *testing.T, f func(t *testing.T, r *routing.Router, way *transport.Counter,
+func running(t *testing.T, f func(t *testing.T, r *routing.Router, way *transport.Recorder,
 	stop func())) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 		consul := devconsul.New(devconsul.Config{Logger: quiet, NoJitter: true})
 		defer consul.Close()
-		way := &transport.Counter{To: consul.RoundTripper(), Match: func(r *http.Request) bool {
+		way := &transport.Recorder{To: consul.RoundTripper(), Keep: func(r *http.Request) bool {
 			return strings.Contains(r.URL.Path, "/workload/")
 		}}
 		r, stop := begin(t, way, quiet)
@@ -58,7 +58,7 @@ func running(t *testing.T, f func(t *testing.T, r *routing.Router, way *transpor
 }
 
 func TestAFloodOfUnknownItemsIsNoFloodForConsul(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
+	running(t, func(t *testing.T, r *routing.Router, way *transport.Recorder, _ func()) {
 		const seconds = 4
 		var all sync.WaitGroup
 		var unknown, notReady atomic.Int64
@@ -82,7 +82,7 @@ func TestAFloodOfUnknownItemsIsNoFloodForConsul(t *testing.T) {
 		}
 		all.Wait()
 		time.Sleep(time.Minute) // reads whose askers have gone
-		if n := way.N(); n == 0 || n > 200*(seconds+10) {
+		if n := len(way.Copies()); n == 0 || n > 200*(seconds+10) {
 			t.Errorf("%d reads of the workload in %d s", n, seconds)
 		}
 		if unknown.Load() == 0 || notReady.Load() == 0 {
@@ -92,7 +92,7 @@ func TestAFloodOfUnknownItemsIsNoFloodForConsul(t *testing.T) {
 }
 
 func TestWithAContextThatHasEndedNobodyIsAsked(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
+	running(t, func(t *testing.T, r *routing.Router, way *transport.Recorder, _ func()) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 2 { // before all has been read, and after
@@ -102,7 +102,7 @@ func TestWithAContextThatHasEndedNobodyIsAsked(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if n := way.N(); n != 0 {
+		if n := len(way.Copies()); n != 0 {
 			t.Errorf("%d reads of the workload", n)
 		}
 		if _, err := r.Locate(t.Context(), "a"); !errors.Is(err, routing.ErrUnknownItem) {
@@ -116,7 +116,7 @@ func TestWithAContextThatHasEndedNobodyIsAsked(t *testing.T) {
 }
 
 func TestNobodyWaitsForARouterThatHasStopped(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, _ *transport.Counter, stop func()) {
+	running(t, func(t *testing.T, r *routing.Router, _ *transport.Recorder, stop func()) {
 		if _, err := r.Await(t.Context(), "a"); !errors.Is(err, routing.ErrUnknownItem) {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestNobodyWaitsForARouterThatHasStopped(t *testing.T) {
 }
 
 func TestNobodyWaitsForARouterThatHasStoppedBeforeItWasAsked(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, _ *transport.Counter, stop func()) {
+	running(t, func(t *testing.T, r *routing.Router, _ *transport.Recorder, stop func()) {
 		synctest.Wait()
 		stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -170,7 +170,7 @@ func TestTheFirstQuestionWaitsForTheFirstReading(t *testing.T) {
 
 // A second Run would keep the same table beside the first one.
 func TestARouterIsRunOnce(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, _ *transport.Counter, stop func()) {
+	running(t, func(t *testing.T, r *routing.Router, _ *transport.Recorder, stop func()) {
 		synctest.Wait() // the first Run has begun
 		for _, when := range []string{"while it runs", "after it has ended"} {
 			if err := r.Run(t.Context()); !errors.Is(err, routing.ErrStarted) {
@@ -185,7 +185,7 @@ func TestARouterIsRunOnce(t *testing.T) {
 func TestAnItemIsNotUnknownBecauseSomethingRefusesTheQuestion(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusMethodNotAllowed,
 		http.StatusRequestEntityTooLarge} {
-		running(t, func(t *testing.T, r *routing.Router, way *transport.Counter, _ func()) {
+		running(t, func(t *testing.T, r *routing.Router, way *transport.Recorder, _ func()) {
 			ops := api.KVTxnOps{{Verb: api.KVSet, Key: "service/demo/workload/w1"}}
 			client := devconsul.ClientOver(way.To)
 			if ok, _, _, err := client.KV().Txn(ops, nil); err != nil || !ok {
@@ -194,7 +194,7 @@ func TestAnItemIsNotUnknownBecauseSomethingRefusesTheQuestion(t *testing.T) {
 			var refuses atomic.Bool
 			refuses.Store(true)
 			way.To = transport.When(way.To, func(q *http.Request) bool {
-				return refuses.Load() && way.Match(q)
+				return refuses.Load() && way.Keep(q)
 			}, transport.Always(status, "Client sent an HTTP request to an HTTPS server.\n"))
 			if _, err := r.Locate(t.Context(), "w1"); !errors.Is(err, routing.ErrNotReady) ||
 				!routing.Retriable(err) || errors.Is(err, routing.ErrUnknownItem) {

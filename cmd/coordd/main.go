@@ -6,9 +6,9 @@
 //  1. Exit code 0 means a clean stop, 1 a failure, 2 bad usage; a failure is one line on
 //     standard error. Bad usage writes nothing anywhere.
 //  2. SIGINT, SIGTERM or SIGHUP stops cleanly; a second SIGINT or SIGTERM stops at once, with
-//     SIGKILL for the commands. coordd elect passes SIGHUP on to its command, and a member with a
-//     settings file, or with files of secrets, reads them again at SIGHUP. A SIGHUP or SIGINT that
-//     is ignored when coordd starts, as under nohup, stays ignored.
+//     SIGKILL for the commands. coordd elect passes SIGHUP on to its command. A member with a
+//     settings file reads it again at SIGHUP, and one with files of secrets is not stopped by it. A
+//     SIGHUP or SIGINT that is ignored when coordd starts, as under nohup, stays ignored.
 //  3. A flag that is a setting can be an environment variable and a line of a settings file as
 //     well. The flag wins, and the variable wins over the file.
 //  4. No command started by `run --exec` outlives its coordd or its lease, as far as package guard
@@ -99,13 +99,12 @@ type surroundings struct {
 // some service managers signal a process and then its group.
 const sameSignal = 50 * time.Millisecond
 
-// hangup tells whether a signal is a SIGHUP that stops nothing: onHangup takes it, or a process
-// that works reads its files of secrets again.
+// hangup tells whether a signal is a SIGHUP that stops nothing: onHangup takes it, or this process
+// works with files of secrets. Who renews such a file may send it then.
 func hangup(s os.Signal) bool {
 	if s != syscall.SIGHUP {
 		return false
 	}
-	reread.Again()
 	if use := onHangup.Load(); use != nil {
 		(*use)()
 		return true

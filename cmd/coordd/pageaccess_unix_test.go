@@ -270,9 +270,7 @@ func TestAClientOfConsulsConnectsWithTheCertificatesOfTheMoment(t *testing.T) {
 	copyTo(t, file.CA, servers.CA)
 	copyTo(t, file.Cert, clients[0].Cert)
 	copyTo(t, file.Key, clients[0].Key)
-	ca := t.TempDir()
-	must(t, os.Rename(file.CA, filepath.Join(ca, "ca.pem")))
-	t.Setenv("CONSUL_CAPATH", ca)
+	t.Setenv("CONSUL_CACERT", file.CA)
 	t.Setenv("CONSUL_CLIENT_CERT", file.Cert)
 	t.Setenv("CONSUL_CLIENT_KEY", file.Key)
 	ask := func(c *api.Client) error { _, err := c.Catalog().Datacenters(); return err }
@@ -285,7 +283,7 @@ func TestAClientOfConsulsConnectsWithTheCertificatesOfTheMoment(t *testing.T) {
 	if ask(first) != nil || ask(second) == nil {
 		t.Fatalf("before: %v, %v", ask(first), ask(second))
 	}
-	copyTo(t, filepath.Join(ca, "ca.pem"), own.CA)
+	copyTo(t, file.CA, own.CA)
 	copyTo(t, file.Cert, clients[1].Cert)
 	copyTo(t, file.Key, clients[1].Key)
 	testkit.Eventually(t, "the renewed files are used", func() bool { return ask(second) == nil })

@@ -234,17 +234,3 @@ func TestLinesAndRecordsOfOneWriterKeepTheirOrder(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkInfo(b *testing.B) {
-	for _, wrapped := range []bool{false, true} {
-		b.Run(fmt.Sprintf("wrapped=%v", wrapped), func(b *testing.B) {
-			log := slog.New(slog.NewTextHandler(&valve{}, nil))
-			if wrapped {
-				log = asynclog.Wrap(log)
-			}
-			for b.Loop() {
-				log.Info("hello", "i", 1)
-			}
-		})
-	}
-}

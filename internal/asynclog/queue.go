@@ -17,16 +17,18 @@ type entry interface {
 	size() int // in bytes, roughly
 	at() time.Time
 	write()
-	// note says at this entry's place that others before it were dropped.
+	// note says at this entry's place that it and others were dropped.
 	note(lost int, since time.Time)
 }
 
-// drops counts what was dropped in one stretch.
-type drops struct {
+// gap is what was dropped in one stretch. It takes the place of those entries.
+type gap struct {
+	entry // the first of them
 	count int
-	since time.Time
-	first entry // the first that was dropped: it tells when nothing comes after it
 }
+
+func (*gap) size() int { return 0 }
+func (g *gap) write()  { g.note(g.count, g.at()) }
 
 // Queue is the bounded way of records and lines to where they are written. Make one with
 // [NewQueue].
@@ -35,10 +37,9 @@ type Queue struct {
 	maxBytes   int
 
 	mu       sync.Mutex
-	waiting  []queuedEntry
+	waiting  []entry
 	bytes    int
 	writing  bool   // a goroutine is at work
-	drops    drops  // what was dropped after the last one waiting
 	dropped  int    // in all
 	accepted uint64 // entries taken so far
 	written  uint64
@@ -47,11 +48,6 @@ type Queue struct {
 	// do not wait.
 	stalled   uint64
 	isStalled bool
-}
-
-type queuedEntry struct {
-	entry
-	dropsBefore drops
 }
 
 type flush struct {
@@ -65,13 +61,16 @@ func NewQueue() *Queue { return &Queue{maxEntries: maxEntries, maxBytes: maxByte
 func (q *Queue) add(e entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	size := e.size()
-	if n := q.accepted - q.written; n >= q.maxEntries || n > 0 && q.bytes+size > q.maxBytes {
+	n, size := q.accepted-q.written, e.size()
+	if n >= q.maxEntries || n > 0 && q.bytes+size > q.maxBytes {
 		q.drop(e)
-		return
+	} else {
+		q.push(e, size)
 	}
-	q.waiting = append(q.waiting, queuedEntry{e, q.drops})
-	q.drops = drops{}
+}
+
+func (q *Queue) push(e entry, size int) {
+	q.waiting = append(q.waiting, e)
 	q.accepted++
 	q.bytes += size
 	if !q.writing {
@@ -81,11 +80,14 @@ func (q *Queue) add(e entry) {
 }
 
 func (q *Queue) drop(e entry) {
-	if q.drops.count == 0 {
-		q.drops.since, q.drops.first = e.at(), e
-	}
-	q.drops.count++
 	q.dropped++
+	if n := len(q.waiting); n > 0 {
+		if last, ok := q.waiting[n-1].(*gap); ok {
+			last.count++
+			return
+		}
+	}
+	q.push(&gap{e, 1}, 0)
 }
 
 // Dropped is how many entries were dropped so far.
@@ -116,33 +118,26 @@ func (q *Queue) writeAll() {
 }
 
 // next takes what is to be written; when nothing is, it ends the work.
-func (q *Queue) next() (queuedEntry, bool) {
+func (q *Queue) next() (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 {
-		if q.drops.count == 0 {
-			q.waiting, q.writing = nil, false
-			return queuedEntry{}, false
-		}
-		// Nothing came after what was dropped: it is said all the same.
-		g := q.drops
-		q.drops = drops{}
-		q.accepted++
-		return queuedEntry{noteOnly{g.first}, g}, true
+		q.waiting, q.writing = nil, false
+		return nil, false
 	}
 	e := q.waiting[0]
-	q.waiting[0] = queuedEntry{}
+	q.waiting[0] = nil
 	q.waiting = q.waiting[1:]
 	return e, true
 }
 
-func (q *Queue) writeOne(e queuedEntry) {
+func (q *Queue) writeOne(e entry) {
 	ok := false
 	defer func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if _, told := e.entry.(noteOnly); !ok && !told {
-			q.drop(e.entry)
+		if _, lost := e.(*gap); !ok && !lost {
+			q.drop(e)
 		}
 		q.bytes -= e.size()
 		q.written++
@@ -156,25 +151,16 @@ func (q *Queue) writeOne(e queuedEntry) {
 		}
 		q.flushes = rest
 	}()
-	if e.dropsBefore.count > 0 {
-		e.note(e.dropsBefore.count, e.dropsBefore.since)
-	}
 	e.write()
 	ok = true
 }
-
-// noteOnly is the place of a note about drops without an entry of its own.
-type noteOnly struct{ entry }
-
-func (noteOnly) size() int { return 0 }
-func (noteOnly) write()    {}
 
 // Flush waits until all that was logged before the call is written, for limit at the most, and
 // reports whether it is. While nothing at all has been written since a flush was given up, it does
 // not wait again.
 func (q *Queue) Flush(limit time.Duration) bool {
 	q.mu.Lock()
-	if q.accepted == q.written && !q.writing {
+	if q.accepted == q.written {
 		q.mu.Unlock()
 		return true
 	}
@@ -182,15 +168,7 @@ func (q *Queue) Flush(limit time.Duration) bool {
 		q.mu.Unlock()
 		return false
 	}
-	upTo := q.accepted
-	if q.drops.count > 0 {
-		upTo++ // the note about them
-	}
-	if upTo <= q.written {
-		q.mu.Unlock()
-		return true
-	}
-	f := flush{upTo, make(chan struct{})}
+	f := flush{q.accepted, make(chan struct{})}
 	q.flushes = append(q.flushes, f)
 	q.mu.Unlock()
 	t := time.NewTimer(limit)

@@ -2,7 +2,6 @@ package devconsul_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,18 +17,8 @@ import (
 func TestOnAPortOnlyRequestsForTheServersOwnNamesAreAnswered(t *testing.T) {
 	s := devconsul.New(devconsul.Config{Hosts: []string{"consul.example:8500"}})
 	defer s.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	addrs, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		ended <- s.ListenAndServe(ctx, "127.0.0.1:0", func(a net.Addr) { addrs <- a.String() })
-	}()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	addr := <-addrs
+	addr, stop := serve(t, s)
+	defer stop()
 	ask := func(method, host, header string) (int, string) {
 		c, err := net.Dial("tcp", addr)
 		must(t, err)

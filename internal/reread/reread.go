@@ -3,8 +3,7 @@
 //
 //  1. A value is made of what its files hold. Contents are compared, not times: two files that were
 //     written within a tick of the clock bear the same.
-//  2. [Files.Get] looks once a second at most, and after [Again]. Nobody but the caller that looks
-//     waits for the disk.
+//  2. [Files.Get] looks once a second at most. Nobody but the caller that looks waits for the disk.
 //  3. Files of which no value can be made are named once, and the value before stays.
 //
 // What is said goes to slog.Default.
@@ -19,7 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -30,13 +28,10 @@ import (
 // Every is how often it is looked whether files have changed.
 const Every = time.Second
 
-var opened, again atomic.Int64
+var opened atomic.Bool
 
 // Some tells whether this process has opened any files.
-func Some() bool { return opened.Load() > 0 }
-
-// Again makes each next Get of this process look.
-func Again() { again.Add(1) }
+func Some() bool { return opened.Load() }
 
 // Files are the files that a value is made of.
 type Files[T any] struct {
@@ -49,21 +44,19 @@ type Files[T any] struct {
 	mu     sync.Mutex // held while somebody looks
 	last   [][]byte   // what the files held then, and the error
 	looked time.Time
-	again  int64
 }
 
-// Open reads the files and makes the first value. What names it in logs. Of a directory all files
-// count, as one.
+// Open reads the files and makes the first value. What names it in logs.
 func Open[T any](what string, from func(texts [][]byte) (T, error), paths ...string) (*Files[T],
 	error) {
-	f := &Files[T]{what: what, paths: paths, from: from, looked: time.Now(), again: again.Load()}
+	f := &Files[T]{what: what, paths: paths, from: from, looked: time.Now()}
 	for _, path := range paths {
 		info, err := os.Stat(path)
-		f.once = f.once || err == nil && !info.Mode().IsRegular() && !info.IsDir()
+		f.once = f.once || err == nil && !info.Mode().IsRegular()
 	}
 	_, err := f.read()
 	if err == nil {
-		opened.Add(1)
+		opened.Store(true)
 	}
 	return f, err
 }
@@ -72,26 +65,15 @@ func Open[T any](what string, from func(texts [][]byte) (T, error), paths ...str
 func (f *Files[T]) Get() T {
 	if f.mu.TryLock() {
 		defer f.mu.Unlock()
-		if time.Since(f.looked) >= Every || f.again != again.Load() {
+		if time.Since(f.looked) >= Every && !f.once {
 			f.look()
 		}
 	}
 	return *f.value.Load()
 }
 
-// Look returns the value of the files as they are now.
-func (f *Files[T]) Look() T {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.look()
-	return *f.value.Load()
-}
-
 func (f *Files[T]) look() {
-	if f.once {
-		return
-	}
-	f.looked, f.again = time.Now(), again.Load()
+	f.looked = time.Now()
 	switch changed, err := f.read(); {
 	case err != nil: // also between the writes of two files
 		slog.Error("file-not-renewed", "what", f.what, "files", f.paths, "err", err, "then",
@@ -105,7 +87,7 @@ func (f *Files[T]) look() {
 func (f *Files[T]) read() (changed bool, err error) {
 	texts := make([][]byte, len(f.paths), len(f.paths)+1)
 	for i, path := range f.paths {
-		text, bad := contents(path)
+		text, bad := os.ReadFile(path)
 		texts[i], err = text, errors.Join(err, bad)
 	}
 	now := append(texts, fmt.Append(nil, err))
@@ -122,24 +104,6 @@ func (f *Files[T]) read() (changed bool, err error) {
 	return true, err
 }
 
-// contents reads a file, or all files below a directory. Links to directories are left out:
-// Kubernetes makes them beside links to the files.
-func contents(path string) (all []byte, err error) {
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return os.ReadFile(path)
-	}
-	entries, err := os.ReadDir(path)
-	for _, e := range entries {
-		file := filepath.Join(path, e.Name())
-		if info, bad := os.Stat(file); !e.IsDir() && (bad != nil || !info.Mode().IsRegular()) {
-			continue
-		}
-		text, bad := contents(file)
-		all, err = append(append(all, text...), '\n'), errors.Join(err, bad)
-	}
-	return all, err
-}
-
 // BOM is what some editors write at the beginning of a file.
 const BOM = "\ufeff"
 
@@ -154,9 +118,6 @@ func IsToken(text string) bool {
 // Token opens a file with one token: a line of ASCII, without the blanks around it. What is no
 // token may be any secret, and is not shown.
 func Token(what, path string) (*Files[string], error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, errors.New("it is a directory: give a file")
-	}
 	return Open(what, func(texts [][]byte) (string, error) {
 		text := strings.TrimSpace(strings.TrimPrefix(string(texts[0]), BOM))
 		if !IsToken(text) {

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"strings"
 	"sync/atomic"
 
 	"github.com/coordd/coordd/internal/reread"
@@ -52,55 +51,57 @@ type tokenTransport struct {
 
 const tokenHeader = "X-Consul-Token"
 
-// RoundTrip sends a request. Where Consul does not know the token it sends the file's newest one,
-// and then the last one that Consul knew: the file may have been replaced a moment ago, may be half
-// written, or may hold a token that this server has not heard of yet.
-func (t *tokenTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+// renewedToken returns the transport for the token of a file; nil: no file is named. Cfg gets the
+// token that the file holds now.
+func renewedToken(cfg *api.Config) (*tokenTransport, error) {
+	path := tokenFile(cfg)
+	if path == "" {
+		return nil, nil
+	}
+	file, err := reread.Token("token for Consul", path)
+	if err != nil {
+		return nil, fmt.Errorf("CONSUL_HTTP_TOKEN_FILE: %s: %w", path, err)
+	}
+	t := &tokenTransport{file: file, first: file.Get()}
+	t.known.Store(&t.first)
+	cfg.Token, cfg.TokenFile = t.first, ""
+	return t, nil
+}
+
+// RoundTrip sends a request. Where Consul does not know the file's token it sends the last one that
+// Consul knew: the file may be half written, or may hold a token that this server has not heard of
+// yet. Such a token is named once.
+func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Header.Get(tokenHeader) != t.first { // it has a token of its own
 		return t.RoundTripper.RoundTrip(r)
 	}
-	tried := ""
-	for _, next := range []func() string{t.file.Get, t.file.Look, t.lastKnown} {
-		token := next()
-		if token == tried || resp != nil && r.Body != nil && r.GetBody == nil {
-			continue
-		}
-		own := r.Clone(r.Context())
-		own.Header.Set(tokenHeader, token)
-		if resp != nil {
-			_ = resp.Body.Close()
-			if r.GetBody != nil {
-				own.Body, _ = r.GetBody() // of a text: it cannot fail
-			}
-		}
-		resp, err = t.RoundTripper.RoundTrip(own)
-		if p, ok := r.Context().Value(paceKey{}).(*pace); ok {
-			p.token = token
-		}
-		if err != nil || !unknownToken(resp) {
-			t.knows(token, tried, err)
-			break
-		}
-		tried = token
+	token, known := t.file.Get(), t.known.Load()
+	resp, err := t.send(r, token)
+	unknown := err == nil && unknownToken(resp)
+	if err == nil && !unknown {
+		t.known.Store(&token)
 	}
-	return resp, err
+	if !unknown || token == *known || r.Body != nil && r.GetBody == nil {
+		return resp, err
+	}
+	_ = resp.Body.Close()
+	if r = r.Clone(r.Context()); r.GetBody != nil {
+		r.Body, _ = r.GetBody() // of a text: it cannot fail
+	}
+	if was := t.named.Swap(&token); was == nil || *was != token {
+		slog.Warn("token-not-known", "what", "Consul does not know the token that was read", "then",
+			"going on with the one before while Consul knows that")
+	}
+	return t.send(r, *known)
 }
 
-func (t *tokenTransport) lastKnown() string { return *t.known.Load() }
-
-// knows takes in that Consul knows a token, and not the one that was tried before. The file's own is
-// named once.
-func (t *tokenTransport) knows(token, tried string, err error) {
-	if err != nil {
-		return
+func (t *tokenTransport) send(r *http.Request, token string) (*http.Response, error) {
+	own := r.Clone(r.Context())
+	own.Header.Set(tokenHeader, token)
+	if p, ok := r.Context().Value(paceKey{}).(*pace); ok {
+		p.token = token
 	}
-	if tried == t.file.Get() && token == t.lastKnown() {
-		if was := t.named.Swap(&tried); was == nil || *was != tried {
-			slog.Warn("token-not-known", "what", "Consul does not know the token that was read",
-				"then", "going on with the one before while Consul knows that")
-		}
-	}
-	t.known.Store(&token)
+	return t.RoundTripper.RoundTrip(own)
 }
 
 // unknownToken tells whether an answer says that Consul does not know the token.
@@ -140,17 +141,21 @@ func (t tlsTransport) CloseIdleConnections() { t.files.Get().CloseIdleConnection
 // renewedTLS returns the transport of a configuration that names certificates; nil: it names none.
 func renewedTLS(cfg *api.Config) (http.RoundTripper, error) {
 	to, env := cfg.TLSConfig, api.DefaultConfig().TLSConfig
-	ca := cmp.Or(to.CAFile, env.CAFile, to.CAPath, env.CAPath)
+	ca := cmp.Or(to.CAFile, env.CAFile)
 	cert, key := cmp.Or(to.CertFile, env.CertFile), cmp.Or(to.KeyFile, env.KeyFile)
-	if cfg.Transport.TLSClientConfig != nil || ca+cert+key == "" {
+	to.CAPath = cmp.Or(to.CAPath, env.CAPath)
+	if cfg.Transport.TLSClientConfig != nil || ca+to.CAPath+cert+key == "" {
 		return nil, nil
 	}
 	to.Address = cmp.Or(to.Address, env.Address)
 	to.InsecureSkipVerify = to.InsecureSkipVerify || env.InsecureSkipVerify
-	to.CAFile, to.CAPath, to.CertFile, to.KeyFile = "", "", "", ""
+	to.CAFile, to.CertFile, to.KeyFile = "", "", ""
+	if ca != "" {
+		to.CAPath = ""
+	}
 	own, err := api.SetupTLSConfig(&to)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", api.HTTPCAPath, err)
 	}
 	files, err := reread.TLS("certificates for Consul", func(read *tls.Config) *http.Transport {
 		t := cfg.Transport.Clone()
@@ -164,14 +169,8 @@ func renewedTLS(cfg *api.Config) (http.RoundTripper, error) {
 		return t
 	}, ca, cert, key)
 	if err != nil {
-		var given []string
-		for _, name := range []string{api.HTTPCAFile, api.HTTPCAPath, api.HTTPClientCert,
-			api.HTTPClientKey} {
-			if os.Getenv(name) != "" {
-				given = append(given, name)
-			}
-		}
-		return nil, fmt.Errorf("%s: %w", strings.Join(given, ", "), err)
+		return nil, fmt.Errorf("%s, %s, %s: %w", api.HTTPCAFile, api.HTTPClientCert,
+			api.HTTPClientKey, err)
 	}
 	return tlsTransport{files}, nil
 }

@@ -57,11 +57,12 @@ func TestATokenThatConsulDoesNotKnowIsReadAnewAndTheOneBeforeGoesOn(t *testing.T
 			{"replaced, and the first one goes", func() {
 				write("new")
 				v.known = map[string]bool{"new": true}
-			}, "old new"},
+				time.Sleep(reread.Every)
+			}, "new"},
 			{"and so on", func() {}, "new"},
 			{"half written", func() { write("n"); time.Sleep(reread.Every) }, "n new"},
 			{"and still", func() {}, "n new"},
-			{"a token of which Consul learns later", func() { write("next") }, "n next new"},
+			{"a token of which Consul learns later", func() { write("next"); time.Sleep(reread.Every) }, "next new"},
 			{"it has learned of it", func() { v.known["next"] = true }, "next"},
 			{"emptied", func() { write(""); time.Sleep(reread.Every) }, "next"},
 			{"nobody is known any more", func() { clear(v.known) }, "next"},

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/coordd/coordd/internal/reread"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -139,15 +137,9 @@ func pacedClient(cfg *api.Config) (*api.Client, error) {
 		own := *given
 		cfg.HttpClient = &own
 	}
-	var token *tokenTransport
-	if path := tokenFile(cfg); path != "" {
-		file, err := reread.Token("token for Consul", path)
-		if err != nil {
-			return nil, fmt.Errorf("CONSUL_HTTP_TOKEN_FILE: %s: %w", path, err)
-		}
-		token = &tokenTransport{file: file, first: file.Get()}
-		token.known.Store(&token.first)
-		cfg.Token, cfg.TokenFile = token.first, ""
+	token, err := renewedToken(cfg)
+	if err != nil {
+		return nil, err
 	}
 	// which makes the HTTP client where none was given, and keeps a pointer to it
 	client, err := api.NewClient(cfg)

@@ -137,7 +137,7 @@ func TestAWireIsCutFrozenAndLedAnotherWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{begin: time.Now()}
 		w := transport.NewWire(s)
-		count := &transport.Counter{To: w}
+		count := &transport.Recorder{To: w}
 		expect := func(text, want string) {
 			t.Helper()
 			if got := send(t, count, text); got != want {
@@ -166,8 +166,8 @@ func TestAWireIsCutFrozenAndLedAnotherWay(t *testing.T) {
 			"six after 11s]" {
 			t.Error(got)
 		}
-		if n := w.Requests()["PUT /v1/txn"]; n != 7 || count.N() != 7 || len(w.Requests()) != 0 {
-			t.Errorf("%d and %d requests", n, count.N())
+		if n := w.Requests()["PUT /v1/txn"]; n != 7 || len(count.Copies()) != 7 || len(w.Requests()) != 0 {
+			t.Errorf("%d and %d requests", n, len(count.Copies()))
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -129,25 +128,6 @@ func (w *Wire) holds(r *http.Request) error {
 		return r.Context().Err()
 	}
 }
-
-// Counter counts the requests that match. Match may be nil: all.
-type Counter struct {
-	To    http.RoundTripper
-	Match func(*http.Request) bool
-
-	n atomic.Int64
-}
-
-// RoundTrip counts a request and carries it.
-func (c *Counter) RoundTrip(r *http.Request) (*http.Response, error) {
-	if c.Match == nil || c.Match(r) {
-		c.n.Add(1)
-	}
-	return c.To.RoundTrip(r)
-}
-
-// N is how many there were.
-func (c *Counter) N() int { return int(c.n.Load()) }
 
 // Recorder keeps a copy of each request that Keep wants. Keep may be nil: each transaction.
 type Recorder struct {
