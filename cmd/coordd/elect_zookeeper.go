@@ -81,7 +81,7 @@ func (z *zookeeperFlags) configure(cfg *onzk.Config) error {
 		return fmt.Errorf("--zookeeper-ca-file, --zookeeper-cert-file, --zookeeper-key-file: %w",
 			err)
 	}
-	cfg.TLSNow = files.Get
+	cfg.TLS = files.Get
 	return nil
 }
 

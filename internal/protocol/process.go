@@ -89,13 +89,6 @@ func (p Process) SameMachine(o Process) bool {
 		p.Machine == o.Machine
 }
 
-// SameProcess tells whether o names the process that p names, in another of its runs of a member or
-// a store. Of processes of which too little is known it says no.
-func (p Process) SameProcess(o Process) bool {
-	o.Instance, o.Lock = p.Instance, p.Lock
-	return p == o && p.PID > 0 && p.StartTime != 0 && p.BootID != "" && p.PIDNamespace != ""
-}
-
 // Liveness tells whether p still runs; of commands that outlive it, see Lock, it knows nothing. It
 // says Dead only about a process of the same host, boot and pid namespace that the kernel says does
 // not exist, or whose number was given to a process that started at another time: work is started

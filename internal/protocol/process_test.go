@@ -95,26 +95,5 @@ func TestNothingIsSaidOfOtherHostsAndUnknownProcesses(t *testing.T) {
 		if got := p.Liveness(); got != protocol.Unknown {
 			t.Errorf("%s: %v, want unknown", name, got)
 		}
-		if (p.BootID == "" || p.PIDNamespace == "" || p.StartTime == 0) && p.SameProcess(p) {
-			t.Errorf("%s: the same process", name)
-		}
-	}
-}
-
-func TestTwoRunsInOneProcessAreKnownByIt(t *testing.T) {
-	one, other := protocol.Self("one"), protocol.Self("other")
-	other.Lock = protocol.NoLock
-	if !one.SameProcess(other) || !other.SameProcess(one) {
-		t.Errorf("%+v and %+v are not the same process", one, other)
-	}
-	for what, change := range map[string]func(*protocol.Process){
-		"another number": func(p *protocol.Process) { p.PID++ },
-		"another start":  func(p *protocol.Process) { p.StartTime++ },
-		"another host":   func(p *protocol.Process) { p.Host = "elsewhere" },
-	} {
-		p := other
-		if change(&p); one.SameProcess(p) {
-			t.Errorf("%s: the same process", what)
-		}
 	}
 }

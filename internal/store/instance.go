@@ -42,12 +42,9 @@ func (i Instance) CheckID() string { return "service:" + i.ID }
 // a moment after it was registered, if its token may.
 var ErrNoCheck = errors.New("the check is not passing in Consul's catalog")
 
-// MostMeta is how long a value of an instance's metadata may be, in bytes, and MostPairs how many
-// pairs there may be: an agent refuses the registration of an instance with more.
-const (
-	MostMeta  = 512
-	MostPairs = 64
-)
+// MostMeta is how long a value of an instance's metadata may be, in bytes: an agent refuses the
+// registration of an instance with more.
+const MostMeta = 512
 
 // FitMeta makes a text fit for metadata: short enough, and such that the agent shows it as it was
 // sent. JSON has U+FFFD for each byte that is no UTF-8.

@@ -2,7 +2,6 @@ package onzk
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -63,14 +62,11 @@ func Connect(cfg Config) (*Conn, error) {
 			election.ErrInvalid)
 	}
 	d := &Dialer{Base: cfg.Dial}
-	if cfg.TLS != nil && cfg.TLSNow == nil {
-		cfg.TLSNow = func() *tls.Config { return cfg.TLS }
-	}
-	if cfg.TLSNow != nil {
+	if cfg.TLS != nil {
 		if d.Base == nil {
 			d.Base = net.DialTimeout
 		}
-		d.Base = tlsDialer(d.Base, cfg.TLSNow)
+		d.Base = tlsDialer(d.Base, cfg.TLS)
 	}
 	zc, events, err := zk.Connect(cfg.Servers, cfg.SessionTimeout, zk.WithDialer(d.Dial),
 		zk.WithHostProvider(&namedServers{}), zk.WithLogger(logger{cfg.Logger}))

@@ -44,7 +44,9 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 		cfg := (&store{t: t, server: server, timeout: sessionTimeout}).config(w)
 		cfg.Servers, cfg.Digest, cfg.Root = []string{server.SecureAddr()}, digest,
 			"/theirs/elections"
-		cfg.TLS = &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}
+		cfg.TLS = func() *tls.Config {
+			return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}
+		}
 		return cfg
 	}
 	connect := func(cfg onzk.Config) *onzk.Conn {
@@ -107,7 +109,7 @@ func TestAnElectionBelongsToWhoeverHasItsCredentials(t *testing.T) {
 		"no authority":   {Certificates: []tls.Certificate{pair}},
 		"no certificate": {RootCAs: pool}} {
 		c := config(&wire{}, "coordd:secret")
-		c.TLS = cfg
+		c.TLS = func() *tls.Config { return cfg }
 		stranger := connect(c)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		if _, err := stranger.Contact().Wait(ctx, func(c election.Contact) bool {

@@ -33,7 +33,7 @@ const MaxLockDelay = backend.MaxLockDelay
 // MaxSessionTimeout bounds Config.SessionTimeout, as Consul bounds a session's TTL.
 const MaxSessionTimeout = 24 * time.Hour
 
-// Config is how to use ZooKeeper. The first six settings are for Connect only.
+// Config is how to use ZooKeeper. The first five settings are for Connect only.
 type Config struct {
 	// Servers are host:port; the port may be left out if it is 2181. Required by Connect.
 	Servers []string
@@ -43,12 +43,10 @@ type Config struct {
 	// Dial connects to a server, as Servers names it, and resolves that name. By default names are
 	// resolved for each connection.
 	Dial zk.Dialer
-	// TLS is how to speak TLS with the servers (their secureClientPort); nil: not at all. Without a
-	// ServerName each server is to have a certificate of the host's name, or address, that Servers
-	// says.
-	TLS *tls.Config
-	// TLSNow returns what stands for TLS at the moment: it is asked for each connection.
-	TLSNow func() *tls.Config
+	// TLS says for each connection how to speak TLS with the servers (their secureClientPort); nil:
+	// not at all. Without a ServerName each server is to have a certificate of the host's name, or
+	// address, that Servers says.
+	TLS func() *tls.Config
 	// Digest is "user:password" of ZooKeeper's scheme of that name; empty: nobody in particular.
 	// All nodes that are made belong to that user then, and nobody else can read or change them,
 	// unless ACL says otherwise. So does the Root, which who comes first makes: another user needs

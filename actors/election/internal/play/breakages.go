@@ -3,7 +3,6 @@
 package play
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -58,12 +57,4 @@ func Notices(t *testing.T, breakages []Breakage, only string, from uint64,
 			t.Error(found)
 		}
 	}
-}
-
-// breach is what is wrong with a history; nil: nothing.
-func (s Story) breach() error {
-	if err := s.Judge.Verdict(time.Minute); err != nil || len(s.Wrong) == 0 {
-		return err
-	}
-	return errors.New(strings.Join(s.Wrong, "; "))
 }

@@ -1,6 +1,8 @@
 package play
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,10 +25,7 @@ func IsARegister(t *testing.T, from, seeds uint64, perform func(*testing.T, uint
 	begin := time.Now()
 	for seed := from; seed < from+seeds; seed++ {
 		story := perform(t, seed)
-		for _, what := range story.Wrong {
-			t.Errorf("seed %d: %s", seed, what)
-		}
-		if err := story.Judge.Verdict(time.Minute); err != nil {
+		if err := story.breach(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		for name, n := range story.Did {
@@ -44,4 +43,12 @@ func IsARegister(t *testing.T, from, seeds uint64, perform func(*testing.T, uint
 			t.Errorf("there was no %s", what)
 		}
 	}
+}
+
+// breach is what is wrong with a history; nil: nothing.
+func (s Story) breach() error {
+	if err := s.Judge.Verdict(time.Minute); err != nil || len(s.Wrong) == 0 {
+		return err
+	}
+	return errors.New(strings.Join(s.Wrong, "; "))
 }
