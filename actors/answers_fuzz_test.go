@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
-	"github.com/hashicorp/consul/api"
+	"github.com/coordd/coordd/internal/devconsul"
 )
 
 // liar answers requests as its script says: truly, or with something else. A
@@ -146,12 +146,7 @@ func FuzzAnswers(f *testing.F) {
 			l := &liar{to: c.consul.RoundTripper(), script: script,
 				asked: map[int64]map[string]int{}}
 			m := c.start("n1", func(cfg *actors.Config) {
-				client, err := api.NewClient(&api.Config{Address: "consul.test",
-					HttpClient: &http.Client{Transport: l}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				cfg.Client = client
+				cfg.Client = devconsul.ClientOver(l)
 				work := cfg.Work
 				cfg.Work = func(ctx context.Context, item actors.Item) error {
 					key := c.store.Keys().Assignment("n1", item.ID)

@@ -126,17 +126,12 @@ func (c *cluster) start(id string, options ...option) *member {
 	if c.way != nil {
 		m.net.Via(c.way)
 	}
-	client, err := api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: m.net}})
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	cfg := actors.Config{
 		Host: actors.Host{Process: &actors.Process{Instance: fmt.Sprintf("%s-%d", id,
 			time.Now().UnixNano()),
 			Host: id + ".test", BootID: id, PIDNamespace: "1", PID: 1, StartTime: 1}},
 		Timing:  actors.Timing{CheckTTL: c.checkTTL},
-		Service: "demo", ID: id, Client: client, Logger: c.log,
+		Service: "demo", ID: id, Client: devconsul.ClientOver(m.net), Logger: c.log,
 
 		Work: func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
 		Lead: c.duty(id),
@@ -144,6 +139,7 @@ func (c *cluster) start(id string, options ...option) *member {
 	for _, o := range options {
 		o(&cfg)
 	}
+	var err error
 	m.c, err = actors.New(cfg)
 	if err != nil {
 		c.t.Fatal(err)

@@ -364,15 +364,3 @@ func TestTheEventLogIsARing(t *testing.T) {
 		}
 	})
 }
-
-func TestAnIdleClusterWritesNoEvents(t *testing.T) {
-	logged(t, func(w watched) {
-		three(w.cluster, 9)
-		time.Sleep(30 * time.Second)
-		before := w.last()
-		time.Sleep(time.Hour)
-		if got := w.since(before); len(got) > 0 {
-			w.t.Errorf("in an hour of rest: %v", got)
-		}
-	})
-}

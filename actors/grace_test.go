@@ -12,6 +12,7 @@ import (
 	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/keys"
 )
 
@@ -177,11 +178,7 @@ func leadersComeAndGo(c *cluster, its []string, begin time.Time, bound, period t
 	goes func(c *cluster, id string)) {
 	c.t.Helper()
 	for i := 10; !c.runs(its)(); i++ {
-		for range period / (100 * time.Millisecond) {
-			if time.Sleep(100 * time.Millisecond); c.runs(its)() {
-				break
-			}
-		}
+		testkit.Virtual(period-1, 100*time.Millisecond, c.runs(its))
 		if took := time.Since(begin); took > bound {
 			c.t.Fatalf("not within %v: the items elsewhere", bound)
 		}
@@ -327,10 +324,7 @@ func TestItemsThatWaitForALeaseDoNotBeginToWaitAnewWithEachRestart(t *testing.T)
 			c.await("its return", 30*time.Second, func() bool {
 				return again.Get().Phase == facts.Registered
 			})
-			for until := time.Now().Add(4 * time.Second); !c.runs(its)() &&
-				time.Now().Before(until); {
-				time.Sleep(50 * time.Millisecond)
-			}
+			testkit.Virtual(4*time.Second, 50*time.Millisecond, c.runs(its))
 			if took := time.Since(begin); took > bound {
 				t.Fatalf("not within %v: its items", bound)
 			}

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/supervisor"
-	"github.com/hashicorp/consul/api"
 )
 
 // failure is a way in which an actor can fail.
@@ -147,16 +147,12 @@ func (c *cluster) sabotaged(s *saboteur) *member {
 	c.t.Helper()
 	s.to, s.release = c.consul.RoundTripper(), make(chan struct{}) // a channel of this bubble
 	m := &member{id: "n1", done: make(chan struct{}), net: transport.NewWire(s)}
-	client, err := api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: m.net}})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	var err error
 	m.c, err = actors.New(actors.Config{
 		Host: actors.Host{Process: &actors.Process{Instance: "n1-1", Host: "n1.test", BootID: "n1",
 			PIDNamespace: "1",
 			PID:          1, StartTime: 1}}, Timing: actors.Timing{CheckTTL: c.checkTTL},
-		Service: "demo", ID: m.id, Client: client, Logger: c.log,
+		Service: "demo", ID: m.id, Client: devconsul.ClientOver(m.net), Logger: c.log,
 
 		Work: func(ctx context.Context, item actors.Item) error { return c.work(ctx, m, item) },
 		Lead: c.duty("n1"),

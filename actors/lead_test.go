@@ -10,6 +10,7 @@ import (
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // The host's Lead function runs on one member at a time. Every test of this package is held
@@ -239,10 +240,7 @@ func TestTheWaitForAPredecessorsLeaseIsNotProlongedByLeadersThatComeAndGo(t *tes
 		c.kill(lost)
 		for c.leader() == "" {
 			second := c.awaitTerm(30*time.Second, lost)
-			for until := time.Now().Add(4 * time.Second); c.leader() == "" &&
-				time.Now().Before(until); {
-				time.Sleep(50 * time.Millisecond)
-			}
+			testkit.Virtual(4*time.Second, 50*time.Millisecond, func() bool { return c.leader() != "" })
 			if took := time.Since(begin); took > bound {
 				t.Fatalf("not within %v: another member's Lead", bound)
 			}

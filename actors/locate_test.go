@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -14,9 +13,9 @@ import (
 
 	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/routing"
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/hashicorp/consul/api"
 )
 
 // onlooker asks a router all the time where the items are, and compares what it says with what the
@@ -38,15 +37,10 @@ func (c *cluster) onlook() *onlooker {
 	c.t.Helper()
 	o := &onlooker{c: c, net: transport.NewWire(c.consul.RoundTripper()),
 		began: map[string]map[uint64]time.Time{}, counts: map[string]int{}}
-	client, err := api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: o.net}})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if o.router, err = routing.New(routing.Config{Service: "demo", Client: client,
-		Logger: c.log}); err != nil {
-		c.t.Fatal(err)
-	}
+	var err error
+	o.router, err = routing.New(routing.Config{Service: "demo", Client: devconsul.ClientOver(o.net),
+		Logger: c.log})
+	c.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- o.router.Run(ctx) }()

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/operator"
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/protocol"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/hashicorp/consul/api"
 )
 
 // copier keeps a copy of every transaction that writes, and delivers all of them again when it is
@@ -232,11 +232,8 @@ func TestASecondCopyOfAWriteChangesNothing(t *testing.T) {
 			time.Sleep(d)
 			p.again(c, "after "+fmt.Sprintf(format, args...))
 		}
-		opClient, err := api.NewClient(&api.Config{Address: "consul.test",
-			HttpClient: &http.Client{Transport: p}})
 		must := c.must
-		must(err)
-		op, err := operator.New(opClient, "demo")
+		op, err := operator.New(devconsul.ClientOver(p), "demo")
 		must(err)
 		var items []operator.WorkInput
 		for _, id := range c.items(9) {

@@ -31,32 +31,27 @@ var (
 
 // New returns the counters of one member, all zero.
 func New() *Metrics {
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	times := func(name string, buckets []float64, help string) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
+	}
 	m := &Metrics{
-		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "coordd_renewals_total",
-			Help: "Renewals of this member's session, by result.",
-		}, []string{"result"}),
-		renewal: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "coordd_renewal_duration_seconds", Buckets: callBuckets,
-			Help: "Time from a renewal's first request to Consul's confirmation.",
-		}),
-		assignments: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "coordd_assignments_total",
-			Help: "Assignments that this member has written as the leader, by action and reason.",
-		}, []string{"action", "reason"}),
-		takeover: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "coordd_takeover_duration_seconds", Buckets: takeoverBuckets,
-			Help: "Time from a lost member's record being missed to each of its items being " +
-				"given to another member.",
-		}),
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "coordd_consul_calls_total",
-			Help: "Calls to Consul that came back, by kind and result.",
-		}, []string{"kind", "result"}),
-		call: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "coordd_consul_call_duration_seconds", Buckets: callBuckets,
-			Help: "Duration of calls to Consul, by kind; long polls are left out.",
-		}, []string{"kind"}),
+		renewals: counters("coordd_renewals_total", "Renewals of this member's session, by result.",
+			"result"),
+		renewal: prometheus.NewHistogram(times("coordd_renewal_duration_seconds", callBuckets,
+			"Time from a renewal's first request to Consul's confirmation.")),
+		assignments: counters("coordd_assignments_total",
+			"Assignments that this member has written as the leader, by action and reason.",
+			"action", "reason"),
+		takeover: prometheus.NewHistogram(times("coordd_takeover_duration_seconds",
+			takeoverBuckets, "Time from a lost member's record being missed to each of its items "+
+				"being given to another member.")),
+		calls: counters("coordd_consul_calls_total",
+			"Calls to Consul that came back, by kind and result.", "kind", "result"),
+		call: prometheus.NewHistogramVec(times("coordd_consul_call_duration_seconds", callBuckets,
+			"Duration of calls to Consul, by kind; long polls are left out."), []string{"kind"}),
 	}
 	m.pollsOpen = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "coordd_consul_polls_open",

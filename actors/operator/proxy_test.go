@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/coordd/coordd/actors/operator"
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/hashicorp/consul/api"
 )
 
 // proxied is an operator behind a proxy. When between is set the proxy loses Consul's answer to the
@@ -17,27 +17,24 @@ func proxied(t *testing.T, d *desk) (op *operator.Client, between *func()) {
 	t.Helper()
 	between = new(func())
 	to := d.consul.RoundTripper()
-	client, err := api.NewClient(&api.Config{Address: "consul.test",
-		HttpClient: &http.Client{Transport: transport.Func(func(r *http.Request) (*http.Response,
-			error) {
-			do := *between
-			if body := transport.Txn(r); do == nil || body == "" ||
-				strings.Contains(body, "get-or-empty") { // which reads
-				return to.RoundTrip(r)
-			}
-			*between = nil
-			if code := transport.Again(to, r); code != http.StatusOK {
-				t.Errorf("the first copy is answered %d", code)
-			}
-			do()
-			resp, err := to.RoundTrip(r)
-			if err == nil && resp.StatusCode != http.StatusConflict {
-				t.Errorf("the second copy is answered %d", resp.StatusCode)
-			}
-			return resp, err
-		})}})
-	d.must(err)
-	op, err = operator.New(client, "demo")
+	client := devconsul.ClientOver(transport.Func(func(r *http.Request) (*http.Response, error) {
+		do := *between
+		if body := transport.Txn(r); do == nil || body == "" ||
+			strings.Contains(body, "get-or-empty") { // which reads
+			return to.RoundTrip(r)
+		}
+		*between = nil
+		if code := transport.Again(to, r); code != http.StatusOK {
+			t.Errorf("the first copy is answered %d", code)
+		}
+		do()
+		resp, err := to.RoundTrip(r)
+		if err == nil && resp.StatusCode != http.StatusConflict {
+			t.Errorf("the second copy is answered %d", resp.StatusCode)
+		}
+		return resp, err
+	}))
+	op, err := operator.New(client, "demo")
 	d.must(err)
 	return op, between
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors/operator"
+	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/testkit/transport"
-	"github.com/hashicorp/consul/api"
 )
 
 // A call whose outcome is not known has no effect any more once a later one has succeeded: an item
@@ -20,12 +20,9 @@ import (
 func TestAnOperatorsWriteOfUnknownOutcomeEndsWithTheNextOne(t *testing.T) {
 	operate(t, func(t *testing.T, d *desk) {
 		late, verb := &transport.Recorder{To: transport.Fail(transport.ErrReset)}, "none"
-		client, err := api.NewClient(&api.Config{Address: "consul.test",
-			HttpClient: &http.Client{Transport: transport.When(d.consul.RoundTripper(),
-				func(r *http.Request) bool { return transport.TxnWith(`"` + verb + `"`)(r) },
-				late.RoundTrip)}})
-		d.must(err)
-		op, err := operator.New(client, "demo")
+		op, err := operator.New(devconsul.ClientOver(transport.When(d.consul.RoundTripper(),
+			func(r *http.Request) bool { return transport.TxnWith(`"` + verb + `"`)(r) },
+			late.RoundTrip)), "demo")
 		d.must(err)
 		deliver := func() int {
 			return transport.Again(d.consul.RoundTripper(), late.Copies()[len(late.Copies())-1])

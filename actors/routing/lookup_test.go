@@ -116,38 +116,27 @@ func TestWithAContextThatHasEndedNobodyIsAsked(t *testing.T) {
 }
 
 func TestNobodyWaitsForARouterThatHasStopped(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, _ *transport.Recorder, stop func()) {
-		if _, err := r.Await(t.Context(), "a"); !errors.Is(err, routing.ErrUnknownItem) {
-			t.Fatal(err)
-		}
-		stop()
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if _, err := r.Await(ctx, "a"); !errors.Is(err, routing.ErrNotReady) ||
-			!errors.Is(err, routing.ErrStopped) || time.Since(began) > 0 {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		if _, err := r.Members(ctx); !errors.Is(err, routing.ErrStopped) {
-			t.Error(err)
-		}
-	})
-}
-
-func TestNobodyWaitsForARouterThatHasStoppedBeforeItWasAsked(t *testing.T) {
-	running(t, func(t *testing.T, r *routing.Router, _ *transport.Recorder, stop func()) {
-		synctest.Wait()
-		stop()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if _, err := r.Locate(ctx, "a"); !errors.Is(err, routing.ErrStopped) ||
-			routing.Retriable(err) {
-			t.Error(err)
-		}
-		if _, err := r.Members(ctx); !errors.Is(err, routing.ErrStopped) {
-			t.Error(err)
-		}
-	})
+	for _, asked := range []bool{true, false} { // before
+		running(t, func(t *testing.T, r *routing.Router, _ *transport.Recorder, stop func()) {
+			if synctest.Wait(); asked {
+				if _, err := r.Await(t.Context(), "a"); !errors.Is(err, routing.ErrUnknownItem) {
+					t.Fatal(err)
+				}
+			}
+			stop()
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if _, err := r.Await(ctx, "a"); !errors.Is(err, routing.ErrNotReady) ||
+				!errors.Is(err, routing.ErrStopped) || routing.Retriable(err) ||
+				time.Since(began) > 0 {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+			if _, err := r.Members(ctx); !errors.Is(err, routing.ErrStopped) {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // The first question comes while everything is being read for the first time: at any moment of

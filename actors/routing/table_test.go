@@ -51,6 +51,11 @@ func (w *world) write(session string, kvs map[string][]byte) uint64 {
 	return w.index
 }
 
+// set is write for one key.
+func (w *world) set(key string, value []byte) uint64 {
+	return w.write("", map[string][]byte{key: value})
+}
+
 func (w *world) isMember(key string) bool { _, ok := w.keys.ParseMember(key); return ok }
 
 func prefixOf(key string) string {
@@ -73,7 +78,7 @@ func (w *world) view(prefix string) store.View {
 }
 
 func (w *world) register(m, session string, clear bool) uint64 {
-	w.write("", map[string][]byte{w.keys.Member(m): nil})
+	w.set(w.keys.Member(m), nil)
 	return w.write(session, map[string][]byte{
 		w.keys.Member(m): protocol.MemberRecord{Status: protocol.StatusAlive,
 			Address: m + ":80"}.Encode(),
@@ -84,9 +89,8 @@ func (w *world) register(m, session string, clear bool) uint64 {
 }
 
 func (w *world) grant(item, m, session string) uint64 {
-	return w.write("",
-		map[string][]byte{w.keys.Assignment(m, item): protocol.Assignment{State: protocol.StateOwn,
-			Session: session}.Encode()})
+	return w.set(w.keys.Assignment(m, item), protocol.Assignment{State: protocol.StateOwn,
+		Session: session}.Encode())
 }
 
 // fold gives a table everything as it is now.
@@ -137,60 +141,49 @@ func TestTheGrantIsTheLargerIndexOfTheKeyAndTheRecord(t *testing.T) {
 }
 
 func TestWhatMayNotBeWorkedOnHasNoOwner(t *testing.T) {
-	for name, c := range map[string]struct {
-		do   func(w *world)
-		want string
-	}{
-		"the key says rel": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Assignment("n1",
-				"a"): protocol.Assignment{State: protocol.StateRel, Session: "s1"}.Encode()})
-		}, "moving"},
-		"its member is leaving": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Member(
-				"n1"): protocol.MemberRecord{Status: protocol.StatusLeaving,
-				Address: "n1:80"}.Encode()})
-		}, "moving"},
-		"its member runs nothing": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Member(
-				"n1"): protocol.MemberRecord{Status: protocol.StatusAlive, Idle: true}.Encode()})
-		}, "moving"},
-		"its member's record has just gone": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Member("n1"): nil})
-		}, "moving"},
-		"its member is being restarted, and they wait for it": {func(w *world) {
+	for name, do := range map[string]func(w *world){
+		"the key says rel": func(w *world) {
+			w.set(w.keys.Assignment("n1", "a"), protocol.Assignment{State: protocol.StateRel,
+				Session: "s1"}.Encode())
+		},
+		"its member is leaving": func(w *world) {
+			w.set(w.keys.Member("n1"), protocol.MemberRecord{Status: protocol.StatusLeaving,
+				Address: "n1:80"}.Encode())
+		},
+		"its member runs nothing": func(w *world) {
+			w.set(w.keys.Member("n1"), protocol.MemberRecord{Status: protocol.StatusAlive,
+				Idle: true}.Encode())
+		},
+		"its member's record has just gone": func(w *world) { w.set(w.keys.Member("n1"), nil) },
+		"its member is being restarted, and they wait for it": func(w *world) {
 			w.write("", map[string][]byte{w.keys.Member("n1"): nil,
 				w.keys.Ack("n1"): protocol.Ack{Session: "s1", Clear: true, Stopped: true,
 					Keep: time.Minute}.Encode()})
-		}, "moving"},
-		"inherited, a predecessor may live": {func(w *world) {
+		},
+		"inherited, a predecessor may live": func(w *world) { w.register("n1", "s1b", false) },
+		"inherited, and clear by another session's word": func(w *world) {
 			w.register("n1", "s1b", false)
-		}, "moving"},
-		"inherited, and clear by another session's word": {func(w *world) {
-			w.register("n1", "s1b", false)
-			w.write("", map[string][]byte{w.keys.Ack("n1"): protocol.Ack{Session: "s1",
-				Clear: true}.Encode()})
-		}, "moving"},
-		"granted to a session that is over": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
+			w.set(w.keys.Ack("n1"), protocol.Ack{Session: "s1", Clear: true}.Encode())
+		},
+		"granted to a session that is over": func(w *world) {
+			w.set(w.keys.Assignment("n1", "a"), nil)
 			w.register("n1", "s1b", true)
 			w.grant("a", "n1", "s1")
-		}, "moving"},
-		"released": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
-		}, "moving"},
-		"a key that does not parse": {func(w *world) {
-			w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
-			w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): []byte("?")})
-		}, "moving"},
+		},
+		"released": func(w *world) { w.set(w.keys.Assignment("n1", "a"), nil) },
+		"a key that does not parse": func(w *world) {
+			w.set(w.keys.Assignment("n1", "a"), nil)
+			w.set(w.keys.Assignment("n1", "a"), []byte("?"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, table, gen := setting(t)
 			w.grant("a", "n1", "s1")
 			w.fold(table, gen, start)
 			expect(t, table, "a", "owned")
-			c.do(w)
+			do(w)
 			w.fold(table, gen, start)
-			expect(t, table, "a", c.want)
+			expect(t, table, "a", "moving")
 		})
 	}
 }
@@ -221,7 +214,7 @@ func TestOfTwoKeysTheOneCreatedLaterCounts(t *testing.T) {
 	w.fold(table, gen, start)
 	// Reaped and granted to n2; n1 is back under a record with a larger index; of n1's share there
 	// is only the old view.
-	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
+	w.set(w.keys.Assignment("n1", "a"), nil)
 	created := w.grant("a", "n2", "s2")
 	w.register("n1", "s1b", true)
 	table.Members(w.view(w.keys.Members()), gen, start)
@@ -239,7 +232,7 @@ func TestAKeyThatHasGoneIsAMoveForAWhileAndThenNoKey(t *testing.T) {
 	w, table, gen := setting(t)
 	w.grant("a", "n1", "s1")
 	w.fold(table, gen, start)
-	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
+	w.set(w.keys.Assignment("n1", "a"), nil)
 	w.fold(table, gen, start)
 	expect(t, table, "a", "moving")
 	table.Beat(start.Add(9*time.Second), 0, w.view(w.keys.Acks()).Index, 0)
@@ -344,15 +337,14 @@ func TestTheTableIsNoYoungerThanTheViewsThatAPulseSpeaksOf(t *testing.T) {
 	table.Share("n1", w.view(w.keys.AssignmentsOf("n1")), gen, start)
 	expectAsOf(2*time.Second, "all has been seen")
 	// Only the ack is raised: no view of the share is ever as new. One that was asked for later is.
-	w.write("", map[string][]byte{w.keys.Ack("n1"): protocol.Ack{Session: "s1", Clear: true,
-		Counter: 100}.Encode()})
+	w.set(w.keys.Ack("n1"), protocol.Ack{Session: "s1", Clear: true, Counter: 100}.Encode())
 	table.Acks(acks(), gen)
 	table.Beat(at(4*time.Second), members().Index, acks().Index, acks().Index)
 	expectAsOf(2*time.Second, "n1's share may be older than its ack")
 	table.ShareAfter("n1", w.view(w.keys.AssignmentsOf("n1")), gen, start, w.index)
 	expectAsOf(4*time.Second, "n1's share was read after its ack")
 	// n2's session ends.
-	w.write("", map[string][]byte{w.keys.Member("n2"): nil})
+	w.set(w.keys.Member("n2"), nil)
 	if behind, _ := table.Beat(at(6*time.Second), w.index, acks().Index, acks().Index); behind {
 		t.Error("one pulse is no proof: the watch may be about to bring it")
 	}
@@ -390,7 +382,7 @@ func TestAMemberIsWatchedForAsLongAsItHasARecordOrItems(t *testing.T) {
 	if got := table.Roster(); !slices.Equal(got, []string{"n1"}) {
 		t.Errorf("watched: %v", got)
 	}
-	w.write("", map[string][]byte{w.keys.Assignment("n1", "a"): nil})
+	w.set(w.keys.Assignment("n1", "a"), nil)
 	w.fold(table, gen, start)
 	if got := table.Roster(); len(got) != 0 {
 		t.Errorf("watched: %v", got)

@@ -42,7 +42,7 @@ type Action struct {
 func (s *site) offer(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/actions", func(w http.ResponseWriter, r *http.Request) {
 		v := s.status.look(r.Context())
-		s.send(w, r, v.err, func() any { return s.actions.Offered(v.now) })
+		s.send(w, r, v.err, func() any { return s.Actions.Offered(v.now) })
 	})
 	// A browser's page of another origin must not press a button.
 	own := http.NewCrossOriginProtection()
@@ -60,7 +60,7 @@ func (s *site) act(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, v.err)
 		return
 	}
-	offered := s.actions.Offered(v.now)
+	offered := s.Actions.Offered(v.now)
 	of := slices.IndexFunc(offered, func(m MemberActions) bool { return m.Member == member })
 	if of < 0 {
 		refuse(w, http.StatusNotFound, fmt.Errorf(
@@ -73,7 +73,7 @@ func (s *site) act(w http.ResponseWriter, r *http.Request) {
 			quote(action)+": it is not offered for "+member+" now: v1/actions lists what is"))
 		return
 	}
-	if err := s.actions.Do(r.Context(), member, action); err != nil {
+	if err := s.Actions.Do(r.Context(), member, action); err != nil {
 		refuse(w, http.StatusServiceUnavailable, err)
 		return
 	}

@@ -222,7 +222,7 @@ func (s *site) send(w http.ResponseWriter, r *http.Request, err error, value fun
 
 func (s *site) made(ctx context.Context, value func() any) (encoded, error) {
 	if err := s.turns.take(ctx); err != nil {
-		return nil, fmt.Errorf("many others ask: ask again soon: %w", err)
+		return nil, err
 	}
 	defer s.turns.give()
 	return json.Marshal(value())

@@ -29,13 +29,12 @@ import (
 // not in Consul yet. 503: Consul does not answer, or the queue is full. 501: there is no backend.
 type configSite struct {
 	store   *configstore.Store
-	waiting chan struct{} // places for requests that wait for a change
-	asking  chan struct{} // places for requests that Consul is asked for
+	waiting turns // of requests that wait for a change
+	asking  turns // of requests that Consul is asked for
 }
 
 func newConfigSite(store *configstore.Store, waits int) *configSite {
-	return &configSite{store: store, waiting: make(chan struct{}, max(1, waits)),
-		asking: make(chan struct{}, consulReads)}
+	return &configSite{store, make(turns, max(1, waits)), make(turns, consulReads)}
 }
 
 const (
@@ -139,18 +138,16 @@ func quote(s string) string {
 }
 
 // waits takes a place among those that wait for a change; false: it has told that there is none.
-func (c *configSite) waits(w http.ResponseWriter) (leave func(), ok bool) {
-	select {
-	case c.waiting <- struct{}{}:
-		return func() { <-c.waiting }, true
-	default:
-		w.Header().Set("Retry-After", "1")
-		http.Error(w,
-			fmt.Sprintf("%d requests wait for changes, which is the limit: ask without wait, or "+
-				"let one of them wait for a prefix",
-				cap(c.waiting)), http.StatusServiceUnavailable)
-		return nil, false
+func (c *configSite) waits(w http.ResponseWriter) bool {
+	if c.waiting.try() {
+		return true
 	}
+	w.Header().Set("Retry-After", "1")
+	http.Error(w,
+		fmt.Sprintf("%d requests wait for changes, which is the limit: ask without wait, or "+
+			"let one of them wait for a prefix",
+			cap(c.waiting)), http.StatusServiceUnavailable)
+	return false
 }
 
 func tag(index uint64) string { return `"` + strconv.FormatUint(index, 10) + `"` }
@@ -160,11 +157,10 @@ func (c *configSite) get(w http.ResponseWriter, r *http.Request, p params) {
 	e, err := c.entry(ctx, key)
 	exists := err == nil
 	if p.waits && !p.differs(tag(e.Index), exists) {
-		leave, ok := c.waits(w)
-		if !ok {
+		if !c.waits(w) {
 			return
 		}
-		defer leave()
+		defer c.waiting.give()
 		for watch := c.store.Watch(key); !p.differs(tag(e.Index), exists); {
 			if _, ended := watch.Next(ctx); ended != nil {
 				break
@@ -206,23 +202,11 @@ func (c *configSite) entry(ctx context.Context, key string) (configstore.Entry, 
 
 // read is what Consul has. A crowd takes few connections.
 func (c *configSite) read(ctx context.Context, key string) (configstore.Entry, error) {
-	done, err := c.ask(ctx)
-	if err != nil {
+	if err := c.asking.take(ctx); err != nil {
 		return configstore.Entry{}, err
 	}
-	defer done()
+	defer c.asking.give()
 	return c.store.Read(ctx, key)
-}
-
-// ask takes one of the places for requests that Consul is asked for.
-func (c *configSite) ask(ctx context.Context) (done func(), err error) {
-	select {
-	case c.asking <- struct{}{}:
-		return func() { <-c.asking }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: many others wait for it: %w", configstore.ErrUnreachable,
-			ctx.Err())
-	}
 }
 
 func (c *configSite) put(w http.ResponseWriter, r *http.Request, p params) {
@@ -302,28 +286,33 @@ func (c *configSite) written(w http.ResponseWriter, index uint64, err error, p p
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// statuses are those of errors, of which the first counts.
+var statuses = []struct {
+	err    error
+	status int
+}{
+	{configstore.ErrNoBackend, http.StatusNotImplemented},
+	{configstore.ErrNotFound, http.StatusNotFound},
+	{configstore.ErrTooLarge, http.StatusRequestEntityTooLarge},
+	{configstore.ErrInvalid, http.StatusBadRequest},
+	{configstore.ErrConflict, http.StatusConflict},
+	{configstore.ErrPending, http.StatusAccepted},
+	{configstore.ErrDenied, http.StatusForbidden},
+}
+
 // fail turns an error into a status and one line.
 func (c *configSite) fail(w http.ResponseWriter, err error, p params) {
 	status := http.StatusServiceUnavailable
-	switch {
-	case errors.Is(err, configstore.ErrNoBackend):
-		status = http.StatusNotImplemented
-	case errors.Is(err, configstore.ErrNotFound):
-		status = http.StatusNotFound
-	case errors.Is(err, configstore.ErrTooLarge):
-		status = http.StatusRequestEntityTooLarge
-	case errors.Is(err, configstore.ErrInvalid):
-		status = http.StatusBadRequest
-	case errors.Is(err, configstore.ErrConflict) && p.any():
-		status = http.StatusPreconditionFailed
-	case errors.Is(err, configstore.ErrConflict):
-		status = http.StatusConflict
-	case errors.Is(err, configstore.ErrPending):
-		status = http.StatusAccepted
-	case errors.Is(err, configstore.ErrDenied):
-		status = http.StatusForbidden
+	for _, s := range statuses {
+		if errors.Is(err, s.err) {
+			status = s.status
+			break
+		}
 	}
-	if status == http.StatusServiceUnavailable {
+	switch {
+	case status == http.StatusConflict && p.any():
+		status = http.StatusPreconditionFailed
+	case status == http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
 	}
 	http.Error(w, printable.Line(err.Error()), status)

@@ -17,11 +17,10 @@ import (
 func (c *configSite) list(w http.ResponseWriter, r *http.Request, p params) {
 	ctx := r.Context()
 	if p.none != "" && p.waits {
-		leave, ok := c.waits(w)
-		if !ok {
+		if !c.waits(w) {
 			return
 		}
-		defer leave()
+		defer c.waiting.give()
 	}
 	changes := c.store.Data().Subscribe()
 	cached := version(changes.Take(), p.prefix)
@@ -77,11 +76,10 @@ func (c *configSite) snapshot(ctx context.Context) (configstore.Snapshot, error)
 	if cached, ok := c.store.Cached(); ok {
 		return cached, nil
 	}
-	done, err := c.ask(ctx)
-	if err != nil {
+	if err := c.asking.take(ctx); err != nil {
 		return configstore.Snapshot{}, err
 	}
-	defer done()
+	defer c.asking.give()
 	return c.store.Snapshot(ctx)
 }
 

@@ -147,7 +147,7 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, want wanted) {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-s.stopping:
+		case <-s.Stopping:
 			return
 		case <-alive.C:
 			_, err = w.Write([]byte(": still here\n\n"))
@@ -188,7 +188,7 @@ func (s *site) tell(w io.Writer, events []operator.Event, want wanted) error {
 	}
 	for i, e := range events {
 		select {
-		case <-s.stopping:
+		case <-s.Stopping:
 			return errStopping
 		default:
 		}

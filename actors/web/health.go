@@ -14,7 +14,7 @@ import (
 // balancer, and not for killing the process.
 func (s *site) health(now time.Time) error {
 	var errs []error
-	for _, m := range s.members {
+	for _, m := range s.Members {
 		switch session := m.Session().Get(); {
 		case session.ID == "":
 			errs = append(errs,

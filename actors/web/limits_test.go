@@ -50,7 +50,7 @@ func serveGuardedConfigPage(t *testing.T, token string, before ...*api.KVPair) *
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	site := showing(&fakeLooker{})
-	site.config, site.token = store, token
+	site.config, site.Token = store, token
 	server := httpserver.New(httpserver.Config{Handler: site.limited(Options{}), Conns: 256})
 	ctx, cancel := context.WithCancel(t.Context())
 	storing, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -30,7 +30,7 @@ var readyChecks = []readyCheck{
 func (s *site) assigned(now time.Time) error {
 	var errs []error
 	for i, own := range s.own.look(context.Background()).own {
-		m := s.members[i]
+		m := s.Members[i]
 		switch n := own.States[operator.ItemWaiting]; {
 		case !own.Known:
 			errs = append(errs, fmt.Errorf("%s has not read what is assigned to it", m.ID()))
@@ -48,11 +48,11 @@ func (s *site) working(time.Time) error {
 	for i, own := range s.own.look(context.Background()).own {
 		if n := own.States[operator.ItemLooping]; n > 0 {
 			errs = append(errs, fmt.Errorf("work of %s ends again and again: %d (%s)",
-				s.members[i].ID(), n, named(own.Looping)))
+				s.Members[i].ID(), n, named(own.Looping)))
 		}
 		if n := own.States[operator.ItemStuck]; n > 0 {
 			errs = append(errs, fmt.Errorf("work of %s ignores its order to stop: %d (%s)",
-				s.members[i].ID(), n, named(own.Stuck)))
+				s.Members[i].ID(), n, named(own.Stuck)))
 		}
 	}
 	return errors.Join(errs...)

@@ -8,24 +8,24 @@ import (
 // wholeReport is the process's tree with the trees of its members, which have roots of their own,
 // put in.
 func (s *site) wholeReport() supervisor.Report {
-	if s.report == nil {
-		if len(s.members) == 1 {
-			return s.members[0].Report()
+	if s.Report == nil {
+		if len(s.Members) == 1 {
+			return s.Members[0].Report()
 		}
 		var all supervisor.Report
-		for _, m := range s.members {
+		for _, m := range s.Members {
 			all.Children = append(all.Children, m.Report())
 		}
 		return all
 	}
 	trees := map[string]*actors.Coordinator{}
-	for _, m := range s.members {
+	for _, m := range s.Members {
 		trees[m.ID()] = m
 	}
-	if len(s.members) == 1 {
-		trees[soleMember] = s.members[0]
+	if len(s.Members) == 1 {
+		trees[soleMember] = s.Members[0]
 	}
-	root := s.report()
+	root := s.Report()
 	var graft func(r *supervisor.Report)
 	graft = func(r *supervisor.Report) {
 		for i := range r.Children {

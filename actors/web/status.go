@@ -132,15 +132,13 @@ func readStatus(ctx context.Context, l looker, members []*actors.Coordinator) *v
 // show sends a body of v.
 func (s *site) show(w http.ResponseWriter, r *http.Request, v *view, body encoded) {
 	if len(body) > largeDocument {
-		select {
-		case s.large <- struct{}{}:
-			defer func() { <-s.large }()
-		default:
+		if !s.large.try() {
 			w.Header().Set("Retry-After", "1")
 			refuse(w, http.StatusServiceUnavailable, fmt.Errorf(
 				"%d clients are reading this, which is the limit: ask again soon", largeDocuments))
 			return
 		}
+		defer s.large.give()
 	}
 	if v.err != nil {
 		s.fail(w, v.err)
@@ -161,7 +159,10 @@ func (s *site) fail(w http.ResponseWriter, err error) {
 		refuse(w, http.StatusNotFound, err)
 	default:
 		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, s.explain(err))
+		if s.Explain != nil {
+			err = s.Explain(err)
+		}
+		refuse(w, http.StatusServiceUnavailable, err)
 	}
 }
 

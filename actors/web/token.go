@@ -17,9 +17,9 @@ var errNoToken = errors.New("a token is asked for here: send it as \"Authorizati
 
 // admitted tells whether a request has the token, or needs none because there is none.
 func (s *site) admitted(r *http.Request) bool {
-	token := s.token
-	if s.tokenNow != nil {
-		token = s.tokenNow()
+	token := s.Token
+	if s.TokenNow != nil {
+		token = s.TokenNow()
 	}
 	if token == "" {
 		return true

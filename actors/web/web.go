@@ -83,44 +83,25 @@ func NewObserver(op *operator.Client, o Options) http.Handler { return siteOf(op
 
 // siteOf is the site of a service that shows what o says.
 func siteOf(op *operator.Client, o Options) *site {
-	site := newSite(newStatusCache(op, o.Members), o.Members)
-	site.report, site.metrics, site.pprof = o.Report, o.Metrics, o.Pprof
-	site.stopping, site.actions = o.Stopping, o.Actions
-	site.token, site.tokenNow = o.Token, o.TokenNow
+	site := newSite(newStatusCache(op, o.Members), o)
 	site.log, site.planner, site.readItem = newEventLog(op), op.Plan, op.ReadWork
-	if o.Explain != nil {
-		site.explain = o.Explain
-	}
 	site.follow = newFeed(op.FollowEventLog, cmp.Or(max(0, o.Followers), defaultFollowers))
-	if o.ConfigWaits > 0 {
-		site.waits = o.ConfigWaits
-	}
 	return site
 }
 
 // site is what is shown over HTTP. It only reads, but for the configuration and the actions.
 type site struct {
+	Options
 	status   *viewCache
 	reports  *viewCache
-	members  []*actors.Coordinator // those of this process
-	own      *viewCache            // what they do
-	report   func() supervisor.Report
+	own      *viewCache // what they do
 	config   *configstore.Store
 	log      *viewCache
 	follow   *feed
 	plans    *viewCache
 	planner  func(context.Context, operator.WhatIf) (operator.Plan, error)
 	readItem func(ctx context.Context, id string) (operator.WorkInput, error)
-	explain  func(error) error // of a read of Consul
-	// stopping ends the streams; nil: never
-	stopping <-chan struct{}
-	metrics  http.Handler  // nil: none
-	pprof    http.Handler  // nil: none
-	actions  Actions       // nil: none
-	token    string        // empty: none is asked for
-	tokenNow func() string // nil: token stays
-	waits    int           // requests that may wait for a change of the configuration at one time
-	large    chan struct{}
+	large    turns // of large documents that are read
 	turns    turns // of answers that are made for one asker
 	asking   turns // of reads of Consul for one asker
 }
@@ -132,15 +113,15 @@ const (
 	largeDocuments = 16
 )
 
-func newSite(status *viewCache, members []*actors.Coordinator) *site {
-	s := &site{status: status, members: members, waits: 128,
-		config: configstore.None(), explain: func(err error) error { return err },
-		large: make(chan struct{}, largeDocuments), turns: newTurns(), asking: make(turns, 8), plans: newViewCache(nil)}
+func newSite(status *viewCache, o Options) *site {
+	s := &site{Options: o, status: status, config: configstore.None(),
+		large: make(turns, largeDocuments), turns: newTurns(), asking: make(turns, consulReads),
+		plans: newViewCache(nil)}
 	s.plans.most = planTimeout
 	// A member goes through all of its items for that: 50 ms of a processor with 20,000.
 	s.own = newViewCache(func(context.Context) *view {
 		v := &view{}
-		for _, m := range s.members {
+		for _, m := range s.Members {
 			v.own = append(v.own, m.OwnItems())
 		}
 		return v
@@ -184,14 +165,14 @@ func (s *site) handler() http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", pagePolicy)
-		if s.actions != nil {
+		if s.Actions != nil {
 			_, _ = w.Write(actingPage)
 			return
 		}
 		_, _ = w.Write(page)
 	})
 	s.api(mux)
-	if s.actions != nil {
+	if s.Actions != nil {
 		s.offer(mux)
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
@@ -204,13 +185,13 @@ func (s *site) handler() http.Handler {
 		fmt.Fprintln(w, "ok")
 	})
 	mux.HandleFunc("GET /readyz", s.ready)
-	if s.metrics != nil {
-		mux.Handle("GET /metrics", s.metrics)
+	if s.Metrics != nil {
+		mux.Handle("GET /metrics", s.Metrics)
 	}
-	if s.pprof != nil {
-		mux.Handle("GET /debug/pprof/", s.pprof)
+	if s.Pprof != nil {
+		mux.Handle("GET /debug/pprof/", s.Pprof)
 	}
-	config := newConfigSite(s.config, s.waits).handler()
+	config := newConfigSite(s.config, cmp.Or(max(0, s.ConfigWaits), 128)).handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -55,7 +55,7 @@ func wait(ctx context.Context, _ actors.Item) error {
 
 // showing is a site of members that reads Consul by l.
 func showing(l looker, members ...*actors.Coordinator) *site {
-	return newSite(newStatusCache(l, members), members)
+	return newSite(newStatusCache(l, members), Options{Members: members})
 }
 
 func ask(s *site, path string, headers ...string) *httptest.ResponseRecorder {
@@ -141,7 +141,7 @@ func TestAConsulThatDoesNotAnswerIsSaidInOneLine(t *testing.T) {
 	f := &fakeLooker{err: operator.ErrUnreachable}
 	explain := func(err error) error { return fmt.Errorf("%w:\nstart it", err) }
 	s := showing(f)
-	s.explain = explain
+	s.Explain = explain
 	w := ask(s, "/v1/status")
 	var body struct{ Error string }
 	must(t, json.Unmarshal(w.Body.Bytes(), &body))
@@ -253,7 +253,7 @@ func TestHealthFollowsTheLease(t *testing.T) {
 			supervisor.Tree{Children: []supervisor.Child{m.Child(soleMember)}},
 			supervisor.WithLogger(slog.New(slog.DiscardHandler)))
 		must(t, err)
-		s.report = root.Report
+		s.Report = root.Report
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() {

@@ -201,19 +201,12 @@ func (o *electFlags) register(cmd *cobra.Command) {
 
 // asked is the flag that asks or orders, and runs no command; empty: none is given.
 func (o *electFlags) asked() string {
-	switch {
-	case o.status:
-		return "--status"
-	case o.follow:
-		return "--follow"
-	case o.handOver != "":
-		return "--hand-over"
-	case o.runNow:
-		return "--run-now"
-	case o.end:
-		return "--end"
-	case o.remove:
-		return "--delete"
+	for flag, given := range map[string]bool{"--status": o.status, "--follow": o.follow,
+		"--hand-over": o.handOver != "", "--run-now": o.runNow, "--end": o.end,
+		"--delete": o.remove} {
+		if given {
+			return flag
+		}
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -88,14 +89,8 @@ func (v plainValue) Set(text string) error {
 		if !aNumber.MatchString(text) {
 			return errors.New(hint)
 		}
-		digits := strings.TrimLeft(text, "-0")
-		if digits == "" {
-			digits = "0"
-		}
-		if strings.HasPrefix(text, "-") {
-			digits = "-" + digits
-		}
-		text = digits
+		n, _ := new(big.Int).SetString(text, 10)
+		text = n.String()
 	case "duration":
 		hint = "give a time with its unit, such as 500ms, 10s or 5m"
 		switch d, err := time.ParseDuration(text); {

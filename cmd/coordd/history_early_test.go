@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	"github.com/coordd/coordd/internal/history"
 	"github.com/coordd/coordd/internal/testkit/transport"
 	"github.com/coordd/coordd/supervisor"
-	"github.com/hashicorp/consul/api"
 )
 
 // closed closes a history and returns what is in its file.
@@ -34,23 +32,31 @@ func closed(t *testing.T, h *historyFile) []history.Event {
 	return events
 }
 
+// recorded runs a member whose history is recorded.
+func recorded(ctx context.Context, t *testing.T, cfg actors.Config) (c *actors.Coordinator,
+	h *historyFile, ended chan error) {
+	t.Helper()
+	h, err := openHistory(filepath.Join(t.TempDir(), "history"))
+	must(t, err)
+	cfg.Service, cfg.Logger = "demo", slog.New(slog.DiscardHandler)
+	c, err = actors.New(cfg)
+	must(t, err)
+	tree, err := supervisor.New("member", supervisor.Tree{Children: append(h.begin(c, cfg.Logger),
+		c.Child("coordinator"))}, supervisor.WithLogger(cfg.Logger))
+	must(t, err)
+	ended = make(chan error, 1)
+	go func() { ended <- tree.Run(ctx) }()
+	return c, h, ended
+}
+
 // A session that Consul ends before the lease is over, with its agent or by an order, lets another
 // lead at once. That is no fault of the leader's, and its history says when it was alive last.
 func TestAHistorySaysThatASessionEndedBeforeTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := actorstest.New(t).Client()
-		h, err := openHistory(filepath.Join(t.TempDir(), "history"))
-		must(t, err)
-		log := slog.New(slog.DiscardHandler)
-		c, err := actors.New(actors.Config{Timing: actors.Timing{CheckTTL: actors.NoCheck},
-			Service: "demo", ID: "n1", Client: client, Logger: log})
-		must(t, err)
-		tree, err := supervisor.New("member", supervisor.Tree{Children: append(h.begin(c, log),
-			c.Child("coordinator"))}, supervisor.WithLogger(log))
-		must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- tree.Run(ctx) }()
+		c, h, ended := recorded(ctx, t, actors.Config{ID: "n1", Client: client,
+			Timing: actors.Timing{CheckTTL: actors.NoCheck}})
 		time.Sleep(11 * time.Second) // three renewals
 		before := time.Now()
 		if _, err := client.Session().Destroy(c.Session().Get().ID, nil); err != nil {
@@ -85,26 +91,15 @@ func TestALeaderThatIsCutOffBeyondItsCheckIsNoBreach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		consul := devconsul.New(devconsul.Config{NoJitter: true})
 		defer consul.Close()
-		log := slog.New(slog.DiscardHandler)
 		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 2)
+		var ended []chan error
 		members, wires := map[string]*actors.Coordinator{}, map[string]*transport.Wire{}
 		var histories []*historyFile
 		for _, id := range []string{"n1", "n2"} {
-			h, err := openHistory(filepath.Join(t.TempDir(), "history"))
-			must(t, err)
 			wire := transport.NewWire(consul.RoundTripper())
-			client, err := api.NewClient(&api.Config{Address: "consul.test",
-				HttpClient: &http.Client{Transport: wire}})
-			must(t, err)
-			c, err := actors.New(actors.Config{Service: "demo", ID: id, Client: client,
-				Logger: log})
-			must(t, err)
-			tree, err := supervisor.New(id, supervisor.Tree{Children: append(h.begin(c, log),
-				c.Child("coordinator"))}, supervisor.WithLogger(log))
-			must(t, err)
-			members[id], wires[id], histories = c, wire, append(histories, h)
-			go func() { ended <- tree.Run(ctx) }()
+			c, h, end := recorded(ctx, t, actors.Config{ID: id, Client: devconsul.ClientOver(wire)})
+			members[id], wires[id] = c, wire
+			histories, ended = append(histories, h), append(ended, end)
 			time.Sleep(5 * time.Second)
 		}
 		if members["n1"].Leadership().Get().Role != facts.Leading {
@@ -119,12 +114,11 @@ func TestALeaderThatIsCutOffBeyondItsCheckIsNoBreach(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		stop()
 		var events [][]history.Event
-		for _, h := range histories {
-			if err := <-ended; err != nil {
+		for i, h := range histories {
+			if err := <-ended[i]; err != nil {
 				t.Error(err)
 			}
-			read := closed(t, h)
-			events = append(events, read)
+			events = append(events, closed(t, h))
 		}
 		for _, b := range history.Check(history.Merge(events...), history.Options{}).Breaches {
 			t.Error(b)

@@ -209,10 +209,9 @@ to run. "coordd events ITEM" shows what happened before.`,
 
 func printExplanation(w io.Writer, e operator.Explanation, now time.Time) error {
 	t := table(w)
+	put := rows(t)
 	row := func(yes bool, name, format string, args ...any) {
-		if yes {
-			fmt.Fprintf(t, "%s\t%s\n", name, safe(fmt.Sprintf(format, args...)))
-		}
+		put(yes, name, "%s", safe(fmt.Sprintf(format, args...)))
 	}
 	since, at := "", e.Member
 	if !e.Since.IsZero() {

@@ -154,10 +154,6 @@ const (
 	Stopped
 )
 
-func (p WorkPhase) String() string {
-	return [...]string{"running", "stopping", "stopped"}[p]
-}
-
 // Holding is one item that this member works on or has not released yet.
 type Holding struct {
 	Phase WorkPhase
@@ -172,21 +168,14 @@ type Holdings struct {
 }
 
 // Running counts the items that are being worked on and are to go on.
-func (h Holdings) Running() int {
-	n := 0
-	for _, item := range h.Items.All() {
-		if item.Phase == Running {
-			n++
-		}
-	}
-	return n
-}
+func (h Holdings) Running() int { return h.count(func(p WorkPhase) bool { return p == Running }) }
 
 // Active counts the items whose work has not ended.
-func (h Holdings) Active() int {
-	n := 0
+func (h Holdings) Active() int { return h.count(func(p WorkPhase) bool { return p != Stopped }) }
+
+func (h Holdings) count(in func(WorkPhase) bool) (n int) {
 	for _, item := range h.Items.All() {
-		if item.Phase != Stopped {
+		if in(item.Phase) {
 			n++
 		}
 	}
