@@ -1,6 +1,7 @@
 package devconsul
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -36,9 +37,6 @@ func (s *Server) kv(w http.ResponseWriter, r *http.Request) (any, error) {
 	case http.MethodDelete:
 		return s.kvDelete(q, params, key)
 	}
-	if params.Has("keys") {
-		return s.kvKeys(w, r, q, params, key)
-	}
 	return s.kvGet(w, r, q, params, key)
 }
 
@@ -68,7 +66,8 @@ var errMissingKey = badRequest("Missing key name")
 
 func (s *Server) kvGet(w http.ResponseWriter, r *http.Request, q *query, params url.Values,
 	key string) (any, error) {
-	recurse := params.Has("recurse")
+	keys := params.Has("keys")
+	recurse := keys || params.Has("recurse")
 	if key == "" && !recurse {
 		return nil, errMissingKey
 	}
@@ -90,11 +89,13 @@ func (s *Server) kvGet(w http.ResponseWriter, r *http.Request, q *query, params 
 		return nil, err
 	}
 	q.writeHeaders(w.Header())
-	if len(found) == 0 {
+	switch {
+	case len(found) == 0 && (key != "" || !keys):
 		w.WriteHeader(http.StatusNotFound)
 		return nil, nil
-	}
-	if params.Has("raw") && !recurse {
+	case keys: // "seperator" is the spelling that came first, still understood
+		return cutAt(found, key, cmp.Or(params.Get("separator"), params.Get("seperator"))), nil
+	case params.Has("raw") && !recurse:
 		h := w.Header()
 		h.Set("Content-Length", strconv.Itoa(len(found[0].Value)))
 		h.Set("Content-Type", "text/plain; charset=utf-8")
@@ -104,29 +105,6 @@ func (s *Server) kvGet(w http.ResponseWriter, r *http.Request, q *query, params 
 		return nil, nil
 	}
 	return found, nil
-}
-
-func (s *Server) kvKeys(w http.ResponseWriter, r *http.Request, q *query, params url.Values,
-	prefix string) (any, error) {
-	sep := params.Get("seperator") // the spelling that came first, still understood
-	if params.Has("separator") {
-		sep = params.Get("separator")
-	}
-	var keys []string
-	err := s.read(r.Context(), q, func(st *state, ws *watchSet) (uint64, bool) {
-		idx, entries := st.list(prefix, ws)
-		keys = cutAt(entries, prefix, sep)
-		return idx, true
-	})
-	if err != nil {
-		return nil, err
-	}
-	q.writeHeaders(w.Header())
-	if len(keys) == 0 && prefix != "" {
-		w.WriteHeader(http.StatusNotFound)
-		return nil, nil
-	}
-	return keys, nil
 }
 
 // conflicting answers a request that names more than one of the parameters.
