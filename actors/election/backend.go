@@ -142,8 +142,6 @@ type View struct {
 	// Yield is the ID of the candidate that the leader is asked to make way for; empty: there is no
 	// such order.
 	Yield string
-	// Asked is an operator's order to run the duty now; see Runs.
-	Asked string
 	// Ended and Deleted: the election was ended, is being deleted, or is gone.
 	Ended, Deleted bool
 	// Why explains the other fields to people: who ended the election, what was in the way.

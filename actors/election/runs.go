@@ -36,8 +36,9 @@ type Run struct {
 }
 
 const (
-	// roundPause bounds the time between two looks at the clock, which may be set meanwhile.
-	roundPause = 10 * time.Second
+	// roundPause bounds the time between two looks at the record, which may have an order to run
+	// now, and at the clock, which may be set meanwhile.
+	roundPause = 3 * time.Second
 	// recordPatience is how long the end of a run may take to be written.
 	recordPatience = 5 * time.Second
 )
@@ -84,9 +85,8 @@ func (d *rounds) due(r *Runs, id string) (changed bool) {
 
 // run runs what is due, until ctx ends.
 func (d *rounds) run(ctx context.Context) error {
-	view, told := d.view.Subscribe(), false
+	told := false
 	for ctx.Err() == nil {
-		view.Take()
 		id, was := rand.Text(), Runs{}
 		r, err := d.backend.Runs(ctx, d.led.Token, func(r *Runs) bool {
 			if r.Last.ID == id {
@@ -110,7 +110,6 @@ func (d *rounds) run(ctx context.Context) error {
 		timer := time.NewTimer(min(roundPause, d.schedule.Next(now).Sub(now)))
 		select {
 		case <-ctx.Done():
-		case <-view.Changed():
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -170,7 +169,7 @@ func (e *Election) Runs(ctx context.Context) (Runs, error) {
 	return e.backend.Runs(ctx, 0, func(*Runs) bool { return false })
 }
 
-// RunNow asks the leader to run its duty now, or the next one as soon as it leads. If the newest
+// RunNow asks the leader to run its duty within 3 s, or the next one as soon as it leads. If the newest
 // period has not been run, this is its run. RunNow returns when the order is written. ErrInvalid:
 // no leader of this election has had a schedule.
 func (e *Election) RunNow(ctx context.Context) error {

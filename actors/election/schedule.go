@@ -23,8 +23,8 @@ const anyHour = uint64(1) << 63
 // ParseSchedule reads "@every 24h", or a line of cron: "15 3 * * *", "@daily". Periods of @every
 // are counted from Monday, 1 January of year 1, 00:00 UTC: so those of 24h begin at midnight UTC.
 // Times of cron are UTC, or those of the zone in front: "CRON_TZ=Europe/Berlin 15 3 * * *". Where a
-// clock is put forward, a skipped time begins its period as soon as the clock has changed. Where it
-// is put back, a time that comes twice counts once. Neither holds for a line whose hour is *.
+// clock is put forward, a skipped time is taken for one that is as much earlier or later. Where it is
+// put back, a time that comes twice counts once. Neither holds for a line whose hour is *.
 func ParseSchedule(text string) (Schedule, error) {
 	s := Schedule{text: text}
 	if every, ok := strings.CutPrefix(text, "@every "); ok {
@@ -61,35 +61,24 @@ func ParseSchedule(text string) (Schedule, error) {
 }
 
 // Next returns the beginning of the first period after t. Zero: there is none within five years.
-func (s Schedule) Next(t time.Time) time.Time {
+func (s Schedule) Next(t time.Time) (next time.Time) {
 	switch {
 	case s.every > 0:
 		return t.UTC().Truncate(s.every).Add(s.every)
 	case s.zone == nil:
 		return s.cron.Next(t.UTC())
 	}
-	shown := s.cron.Next(s.shown(t))
-	if shown.IsZero() {
-		return shown
-	}
-	first := shown.Add(-24 * time.Hour)
-	return first.Add(time.Second * time.Duration(sort.Search(48*60*60, func(n int) bool {
-		return !s.shown(first.Add(time.Duration(n) * time.Second)).Before(shown)
-	})))
-}
-
-// shown returns the latest time that clocks of the zone have shown by t, as if it were UTC.
-func (s Schedule) shown(t time.Time) time.Time {
+	// Around a change of the clocks the order of the instants may not be that of the times shown.
+	const change = 3 * time.Hour
 	_, offset := t.In(s.zone).Zone()
-	latest := t.UTC().Add(time.Duration(offset) * time.Second)
-	if change, _ := t.In(s.zone).ZoneBounds(); !change.IsZero() {
-		_, before := change.Add(-time.Second).In(s.zone).Zone()
-		earlier := change.UTC().Add(time.Duration(before)*time.Second - time.Second)
-		if earlier.After(latest) {
-			return earlier
+	at := s.cron.Next(t.UTC().Add(time.Duration(offset)*time.Second - change))
+	for end := at; !at.IsZero() && (next.IsZero() || at.Before(end)); at = s.cron.Next(at) {
+		shown := time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), 0, 0, s.zone)
+		if shown.After(t) && (next.IsZero() || shown.Before(next)) {
+			next, end = shown.UTC(), at.Add(change)
 		}
 	}
-	return latest
+	return next
 }
 
 // Last returns the beginning of the period of t. Zero: there was none within ten years.

@@ -185,7 +185,7 @@ func (o *electFlags) register(cmd *cobra.Command) {
 		"The `time` for which the others wait for that candidate once the leadership is free, 1m "+
 			"at most.")
 	f.BoolVar(&o.runNow, "run-now", false,
-		"With a schedule: ask the leader to run the command now.")
+		"With a schedule: ask the leader to run the command now, within 3s.")
 	f.BoolVar(&o.end, "end", false,
 		"End the election for everyone, now and later, until it is deleted.")
 	f.BoolVar(&o.remove, "delete", false,

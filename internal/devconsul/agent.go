@@ -10,11 +10,11 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// localCheck is a check of the agent; with a TTL it turns critical unless reported in time.
+// localCheck is a check of the agent. It turns critical unless reported in time.
 type localCheck struct {
 	check
 	ttl      time.Duration
-	timer    *time.Timer
+	timer    *time.Timer // nil: no report is waited for yet
 	deadline time.Time
 	reported string        // the last output since it was registered
 	expires  time.Time     // when the last report expires, which the agent keeps on its disk
@@ -58,9 +58,6 @@ func (a *Agent) setCheckLocked(c *localCheck, status, output string) {
 // startTTLLocked starts or restarts the time a check has until its next report.
 func (a *Agent) startTTLLocked(c *localCheck) {
 	s := a.s
-	if c.ttl <= 0 {
-		return
-	}
 	c.deadline = time.Now().Add(c.ttl)
 	c.stopTTL()
 	c.timer = time.AfterFunc(c.ttl, func() {
@@ -113,8 +110,7 @@ func (s *Server) agentCheckRegister(_ http.ResponseWriter, r *http.Request) (any
 	if c.ServiceID != "" {
 		svc := a.services[c.ServiceID]
 		if svc == nil {
-			return nil, &httpError{http.StatusNotFound, fmt.Sprintf("ServiceID %q does not exist",
-				c.ServiceID)}
+			return nil, notFound("ServiceID %q does not exist", c.ServiceID)
 		}
 		c.ServiceName, c.ServiceTags = svc.Service, svc.Tags
 	}
@@ -135,9 +131,8 @@ func (a *Agent) addCheckLocked(c *localCheck) {
 
 // errUnknownCheck is what the agent says about checks it does not know.
 func errUnknownCheck(id string) error {
-	return &httpError{http.StatusNotFound,
-		fmt.Sprintf("Unknown check ID %q. Ensure that the check ID is passed, not the check name.",
-			id)}
+	return notFound("Unknown check ID %q. Ensure that the check ID is passed, not the check name.",
+		id)
 }
 
 func (s *Server) agentCheckDeregister(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -206,9 +201,6 @@ func (a *Agent) reportCheck(id, status, output string) (any, error) {
 	c := a.checks[id]
 	if c == nil {
 		return nil, errUnknownCheck(id)
-	}
-	if c.ttl <= 0 {
-		return nil, fmt.Errorf("CheckID %q does not have associated TTL", id)
 	}
 	if n := len(output); n > maxCheckOutput {
 		output = fmt.Sprintf("%s ... (captured %d of %d bytes)", output[:maxCheckOutput],

@@ -87,7 +87,7 @@ func (s *Server) agentService(_ http.ResponseWriter, r *http.Request) (any, erro
 	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/service/")
 	svc := s.agentOf(r).services[id]
 	if svc == nil {
-		return nil, &httpError{http.StatusNotFound, fmt.Sprintf("unknown service ID: %s", id)}
+		return nil, notFound("unknown service ID: %s", id)
 	}
 	return s.localView(svc), nil
 }
@@ -169,10 +169,8 @@ func (s *Server) agentServiceDeregister(_ http.ResponseWriter, r *http.Request) 
 	id := strings.TrimPrefix(r.URL.Path, "/v1/agent/service/deregister/")
 	a := s.agentOf(r)
 	if a.services[id] == nil {
-		return nil, &httpError{http.StatusNotFound,
-			fmt.Sprintf("Unknown service ID %q. Ensure that the service ID is passed, not the "+
-				"service name.",
-				id)}
+		return nil, notFound("Unknown service ID %q. Ensure that the service ID is passed, not "+
+			"the service name.", id)
 	}
 	a.dropServiceLocked(id)
 	return nil, nil

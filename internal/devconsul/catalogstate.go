@@ -85,9 +85,7 @@ type check struct {
 	stamps
 }
 
-var (
-	errMissingService = errors.New("Missing service registration")
-)
+var errMissingService = errors.New("Missing service registration")
 
 func (w *writeTxn) ensureNode(n node) {
 	if put(w, treeNodes, treeKey(fold(n.Node)), n) {
@@ -111,9 +109,6 @@ func (w *writeTxn) ensureService(s service) error {
 func (w *writeTxn) ensureCheck(c check) error {
 	if _, ok := w.root(treeNodes).Get(treeKey(fold(c.Node))); !ok {
 		return errMissingNode
-	}
-	if c.Status == "" {
-		c.Status = statusCritical
 	}
 	if c.ServiceID != "" {
 		v, ok := w.root(treeServices).Get(treeKey(fold(c.Node), fold(c.ServiceID)))

@@ -29,6 +29,14 @@ func badRequest(format string, args ...any) error {
 	return &httpError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
+func notFound(format string, args ...any) error {
+	return &httpError{http.StatusNotFound, fmt.Sprintf(format, args...)}
+}
+
+func tooLarge(format string, args ...any) error {
+	return &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf(format, args...)}
+}
+
 func (s *Server) routes() {
 	s.mux = http.NewServeMux()
 	for _, e := range []struct {
@@ -139,11 +147,7 @@ func (s *Server) wrap(methods []string, h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Consul-Default-ACL-Policy", "allow")
 		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
-			// Why is for the log alone: Consul's answer has no text.
-			s.cfg.Logger.Debug("request-refused", "method", r.Method, "url", r.URL.String(),
-				"status", http.StatusInternalServerError, "error", err)
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.WriteHeader(http.StatusInternalServerError)
+			s.fail(w, r, errors.New("")) // Consul's answer has no text
 			return
 		}
 		if r.Method == http.MethodOptions {

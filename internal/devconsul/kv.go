@@ -183,12 +183,19 @@ func (s *Server) kvPut(r *http.Request, q *query, params url.Values, key string)
 // kv_max_value_size.
 const maxValueSize = 512 << 10
 
+// maxDoc is where Consul documents its limits.
+const maxDoc = "https://developer.hashicorp.com/docs/agent/config/config-files#"
+
+// errLength refuses a body by the length that it is announced with.
+func errLength(n int64, setting string) error {
+	return tooLarge("Request body(%d bytes) too large, max size: %d bytes. See %s.", n,
+		maxValueSize, maxDoc+setting)
+}
+
 func readValue(r *http.Request) ([]byte, error) {
 	limit := int64(maxValueSize)
 	if r.ContentLength > limit {
-		return nil, &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf(
-			"Request body(%d bytes) too large, max size: %d bytes. See %s.", r.ContentLength, limit,
-			"https://developer.hashicorp.com/docs/agent/config/config-files#kv_max_value_size")}
+		return nil, errLength(r.ContentLength, "kv_max_value_size")
 	}
 	if r.ContentLength <= 0 {
 		// Without a length one byte more than the limit passes, in Consul as here.
@@ -196,8 +203,7 @@ func readValue(r *http.Request) ([]byte, error) {
 	}
 	v, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, &httpError{http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("Request body too large. Max allowed is %d bytes.", maxValueSize)}
+		return nil, tooLarge("Request body too large. Max allowed is %d bytes.", maxValueSize)
 	}
 	return orNil(v), err
 }

@@ -130,7 +130,7 @@ func (a *Agent) Start() {
 	a.life, a.end = context.WithCancel(context.Background())
 	a.gossip = gossipAlive
 	for _, c := range a.checks {
-		if c.ttl > 0 && !time.Now().Before(c.expires) {
+		if !time.Now().Before(c.expires) {
 			c.Status, c.Output = statusCritical, ""
 		}
 		c.reported = ""

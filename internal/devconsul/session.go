@@ -169,7 +169,7 @@ func (s *Server) sessionRenew(_ http.ResponseWriter, r *http.Request, id string)
 	}
 	sess := findSession(st.trees[treeSessions].Root(), id)
 	if sess == nil {
-		return nil, &httpError{http.StatusNotFound, fmt.Sprintf("Session id '%s' not found", id)}
+		return nil, notFound("Session id '%s' not found", id)
 	}
 	if !lead.isBehind() { // else all timers start anew when it has caught up
 		s.resetTimerLocked(sess)

@@ -289,21 +289,17 @@ func (op kvOp) run(w *writeTxn) (results []txnResult, err error) {
 }
 
 func txnOps(w http.ResponseWriter, r *http.Request) ([]kvOp, error) {
-	const doc = "https://developer.hashicorp.com/docs/agent/config/config-files#txn_max_req_len"
-	tooLarge := func(format string, args ...any) error {
-		return &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf(format, args...)}
-	}
 	limit := int64(maxValueSize)
 	if r.ContentLength > limit {
-		return nil, tooLarge("Request body(%d bytes) too large, max size: %d bytes. See %s.",
-			r.ContentLength, limit, doc)
+		return nil, errLength(r.ContentLength, "txn_max_req_len")
 	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
 	d.DisallowUnknownFields()
 	var in api.TxnOps
 	if err := d.Decode(&in); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, tooLarge("Request body too large, max size: %d bytes. See %s.", limit, doc)
+			return nil, tooLarge("Request body too large, max size: %d bytes. See %s.", limit,
+				maxDoc+"txn_max_req_len")
 		}
 		return nil, badRequest("Failed to parse body: %v", err)
 	}

@@ -48,6 +48,10 @@ func TestADirectoryThatOthersCouldWriteToIsRefused(t *testing.T) {
 		must(t, os.Mkdir(filepath.Join(dir, "another's"), 0o700))
 		must(t, os.Chown(filepath.Join(dir, "another's"), 65534, 65534))
 		wants["another's"] = "belongs to user 65534"
+		must(t, os.Mkdir(filepath.Join(dir, "own"), 0o700))
+		must(t, os.Symlink("own", filepath.Join(dir, "their link")))
+		must(t, os.Lchown(filepath.Join(dir, "their link"), 65534, 65534))
+		wants["their link"] = "their link is a link of user 65534"
 	}
 	for name, want := range wants {
 		if _, err := place.Private(filepath.Join(dir, name)); err == nil ||

@@ -150,8 +150,7 @@ func (w *watcher) view(ctx context.Context) (next time.Time) {
 		return time.Time{}
 	}
 	k, r := w.known(), w.now
-	v := election.View{Ops: w.knows, Leader: r.Leader, Token: r.Token, Mine: k.owns(r),
-		Asked: r.State.Runs.Asked}
+	v := election.View{Ops: w.knows, Leader: r.Leader, Token: r.Token, Mine: k.owns(r)}
 	if r.State.HandOver != nil && !r.Vacant() {
 		v.Yield = r.State.HandOver.To
 	}
