@@ -90,10 +90,10 @@ func (a *app) runConsul(ctx context.Context, o devFlags, log *slog.Logger) error
 		HostsFlag: "--consul-addr"})
 	defer server.Close()
 	beginWork()
-	return server.Serve(ctx, ln, func(at net.Addr) {
-		fmt.Fprintf(a.out, "Consul's API is at http://%s; everything is gone when this ends.\n", at)
-		log.Info("listening", slog.String("addr", at.String()))
-	})
+	at := ln.Addr().String()
+	fmt.Fprintf(a.out, "Consul's API is at http://%s; everything is gone when this ends.\n", at)
+	log.Info("listening", "addr", at)
+	return server.Serve(ctx, ln)
 }
 
 func (a *app) runDev(ctx context.Context, o devFlags, log *slog.Logger) error {
@@ -132,9 +132,8 @@ func (a *app) runDev(ctx context.Context, o devFlags, log *slog.Logger) error {
 	// A listener cannot be opened twice: a Consul that fails ends it all.
 	serves := func(ln net.Listener) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return supervisor.Escalate(consul.Serve(ctx, ln, func(net.Addr) {
-				supervisor.Ready(ctx)
-			}))
+			supervisor.Ready(ctx)
+			return supervisor.Escalate(consul.Serve(ctx, ln))
 		}
 	}
 	var toConsul supervisor.Tree

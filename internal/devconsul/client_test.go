@@ -16,13 +16,15 @@ import (
 func serve(t *testing.T, s *devconsul.Server) (addr string, stop func() time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan net.Addr, 1), make(chan error, 1)
-	go func() { ended <- s.ListenAndServe(ctx, "127.0.0.1:0", func(a net.Addr) { ready <- a }) }()
-	return (<-ready).String(), func() time.Duration {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, ln) }()
+	return ln.Addr().String(), func() time.Duration {
 		start := time.Now()
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("ListenAndServe: %v", err)
+			t.Errorf("Serve: %v", err)
 		}
 		return time.Since(start)
 	}

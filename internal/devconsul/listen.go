@@ -22,20 +22,9 @@ const (
 	slowest   = 30 * time.Second // for a read of a body, and for each piece of an answer
 )
 
-// ListenAndServe serves the API on addr, a host and port as for net.Listen, until ctx ends or the
-// server is closed; then it stops within a second, long polls notwithstanding, and returns nil.
-// ready, if not nil, is called with the address once connections are accepted. An error says why it
-// could not listen.
-func (s *Server) ListenAndServe(ctx context.Context, addr string, ready func(net.Addr)) error {
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("devconsul: listen: %w", err)
-	}
-	return s.Serve(ctx, ln, ready)
-}
-
-// Serve is ListenAndServe on a listener, which it closes.
-func (s *Server) Serve(ctx context.Context, ln net.Listener, ready func(net.Addr)) error {
+// Serve serves the API on a listener until ctx ends or the server is closed; then it stops within a
+// second, long polls notwithstanding, and returns nil. It closes the listener.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	requests, endRequests := context.WithCancel(context.Background())
 	defer endRequests()
 	hosts := httpserver.NewHosts(s.cfg.HostsFlag, s.cfg.Hosts...)
@@ -50,9 +39,6 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, ready func(net.Addr
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(ln) }()
-	if ready != nil {
-		ready(ln.Addr())
-	}
 	select {
 	case err := <-ended:
 		return fmt.Errorf("devconsul: serve: %w", err)

@@ -90,7 +90,7 @@ type Server struct {
 }
 
 // New returns a running server that has one node and a leader. It listens nowhere: use it as an
-// http.Handler, through RoundTripper or Client, or on a port with ListenAndServe.
+// http.Handler, through RoundTripper or Client, or on a port with Serve.
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg:    cfg.withDefaults(),

@@ -88,10 +88,12 @@ func embeddedOnPort(t *testing.T) target {
 	s := devconsul.New(devconsul.Config{NodeName: nodeName})
 	t.Cleanup(s.Close)
 	ctx, cancel := context.WithCancel(context.Background())
-	addr, ended := make(chan net.Addr, 1), make(chan error, 1)
-	go func() {
-		ended <- s.ListenAndServe(ctx, "127.0.0.1:0", func(a net.Addr) { addr <- a })
-	}()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, ln) }()
 	transport := newTransport()
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
@@ -100,15 +102,8 @@ func embeddedOnPort(t *testing.T) target {
 			t.Errorf("the server's end: %v", err)
 		}
 	})
-	select {
-	case a := <-addr:
-		return target{name: "port", base: "http://" + a.String(), transport: transport,
-			election: electionOf(s)}
-	case err := <-ended:
-		ended <- nil
-		t.Fatalf("listen: %v", err)
-	}
-	panic("unreachable")
+	return target{name: "port", base: "http://" + ln.Addr().String(), transport: transport,
+		election: electionOf(s)}
 }
 
 func electionOf(s *devconsul.Server) func(bool) error {
