@@ -40,12 +40,16 @@ func work(ctx context.Context, item actors.Item) error {
 
 func (w *world) start(id string) *actorstest.Member {
 	w.Helper()
+	return w.shown(id, "v1.2.3", metrics.Options{OutputLost: func() uint64 { return 4 }})
+}
+
+func (w *world) shown(id, version string, o metrics.Options) *actorstest.Member {
+	w.Helper()
 	m := metrics.New()
 	member := w.Start(id, work, func(c *actors.Config) {
-		c.Observer, c.Version, c.StopTimeout = m, "v1.2.3", 2*time.Minute
+		c.Observer, c.Version, c.StopTimeout = m, version, 2*time.Minute
 	})
-	w.registry.MustRegister(m.Collector(member.Coordinator(), metrics.Options{
-		OutputLost: func() uint64 { return 4 }}))
+	w.registry.MustRegister(m.Collector(member.Coordinator(), o))
 	return member
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coordd/coordd/actors"
 	"github.com/coordd/coordd/actors/metrics"
 	"github.com/coordd/coordd/supervisor"
 )
@@ -15,18 +14,14 @@ import (
 // two series of the same labels. A host's version and the names of its actors may be such.
 func TestAScrapeOfNamesThatAreNoUTF8DoesNotEndTheProcess(t *testing.T) {
 	bubble(t, func(w *world) {
-		m := metrics.New()
-		member := w.Start("a", work, func(c *actors.Config) {
-			c.Observer, c.Version = m, "v1.\xff2"
-		})
 		wait := func(ctx context.Context) error { <-ctx.Done(); return nil }
 		host, err := supervisor.New("host", supervisor.Tree{Children: []supervisor.Child{
 			{Name: "caf\xe9", Run: wait}, {Name: "caf\xe8", Run: wait}}})
 		if err != nil {
 			w.Fatal(err)
 		}
-		w.registry.MustRegister(m.Collector(member.Coordinator(), metrics.Options{
-			Process: func() *supervisor.Supervisor { return host }}))
+		w.shown("a", "v1.\xff2", metrics.Options{
+			Process: func() *supervisor.Supervisor { return host }})
 		w.want(1, "coordd_build_info", "version=v1.\uFFFD2")
 		if _, n := w.sum("coordd_actor_restarts_total", "actor=caf\uFFFD"); n != 1 {
 			w.Errorf("%d series of the host's actors", n)
@@ -41,9 +36,7 @@ func TestAScrapeOfAHostThatPanicsFailsAndDoesNotEndTheProcess(t *testing.T) {
 		"Process":    {Process: func() *supervisor.Supervisor { panic(errors.New("no")) }},
 	} {
 		bubble(t, func(w *world) {
-			m := metrics.New()
-			member := w.Start("a", work, func(c *actors.Config) { c.Observer = m })
-			w.registry.MustRegister(m.Collector(member.Coordinator(), o))
+			w.shown("a", "v1", o)
 			if _, err := w.registry.Gather(); err == nil || !strings.Contains(err.Error(), "panic") {
 				w.Errorf("%s: %v", name, err)
 			}

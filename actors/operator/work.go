@@ -313,3 +313,15 @@ func (c *Client) ItemIDs(ctx context.Context) ([]string, error) {
 func (c *Client) MemberIDs(ctx context.Context) ([]string, error) {
 	return c.names(ctx, "listing members", c.keys.Members(), c.keys.ParseMember)
 }
+
+// Unused tells whether the service has neither members nor work: nobody has used its name yet, or
+// nobody does any more. A service with members costs one small read; one without costs the names of
+// its items as well. Errors: [ErrUnreachable], [ErrDenied].
+func (c *Client) Unused(ctx context.Context) (bool, error) {
+	members, err := c.MemberIDs(ctx)
+	if err != nil || len(members) > 0 {
+		return false, err
+	}
+	items, err := c.ItemIDs(ctx)
+	return err == nil && len(items) == 0, err
+}

@@ -218,34 +218,34 @@ func (c *configSite) put(w http.ResponseWriter, r *http.Request, p params) {
 	ctx, cancel := context.WithTimeout(r.Context(), p.wait)
 	defer cancel()
 	key := r.PathValue("key")
-	if !p.any() {
-		index, err := c.store.Put(ctx, key, value)
-		c.written(w, index, err, p)
-		return
-	}
 	index, err := p.index(key)
-	if err == nil {
+	switch {
+	case err != nil:
+	case p.any():
 		index, err = c.store.CompareAndSet(ctx, key, value, index)
+	default:
+		index, err = c.store.Put(ctx, key, value)
 	}
 	c.written(w, index, err, p)
 }
 
 func (c *configSite) delete(w http.ResponseWriter, r *http.Request, p params) {
 	ctx, key := r.Context(), r.PathValue("key")
-	if !p.any() {
-		c.written(w, 0, c.store.Delete(ctx, key), p)
-		return
-	}
 	index, err := p.index(key)
-	if err == nil {
+	switch {
+	case err != nil:
+	case p.any():
 		err = c.store.CompareAndDelete(ctx, key, index)
+	default:
+		err = c.store.Delete(ctx, key)
 	}
 	c.written(w, 0, err, p)
 }
 
-// index is the one that a key must have for a write to take place; 0: it must not exist.
+// index is the one that a key must have for a write to take place. 0: it must not exist, or there
+// is no condition.
 func (c conditions) index(key string) (uint64, error) {
-	if c.none == "*" {
+	if c.none == "*" || !c.any() {
 		return 0, nil
 	}
 	at, err := strconv.ParseUint(strings.Trim(c.match, `"`), 10, 64)

@@ -19,8 +19,6 @@ import (
 const (
 	// closePatience is how long Close waits for leaders that stop, and for those who leave.
 	closePatience = 2 * time.Second
-	// goOnFor is how long those who could not leave go on trying over a caller's own connection.
-	goOnFor = time.Minute
 	// clientPatience bounds how long Close waits for the client to end. It takes a second to close
 	// its session, and longer if requests are under way.
 	clientPatience = 10 * time.Second
@@ -31,8 +29,7 @@ const (
 type Conn struct {
 	cfg    Config
 	zk     *zk.Conn
-	dialer *Dialer
-	own    bool // Connect made the connection
+	dialer *dialer
 	log    *slog.Logger
 	state  messages.Reader[election.Contact]
 	crew   *backend.Crew
@@ -40,7 +37,7 @@ type Conn struct {
 	ctx          context.Context
 	stop         context.CancelFunc
 	work         sync.WaitGroup // goroutines that end soon after ctx
-	clientClosed chan struct{}  // closed when the client has ended, if its events are read here
+	clientClosed chan struct{}  // closed when the client has ended
 	closing      sync.Once
 	// authenticated is closed when ZooKeeper has taken the Digest; nil: there is no Digest.
 	authenticated chan struct{}
@@ -49,7 +46,7 @@ type Conn struct {
 	connections *messages.State[int]
 }
 
-// Connect opens a connection of its own and returns at once: ZooKeeper need not be there yet. A
+// Connect opens a connection and returns at once: ZooKeeper need not be there yet. A
 // server whose name cannot be resolved is one that does not answer. The error is
 // election.ErrInvalid.
 func Connect(cfg Config) (*Conn, error) {
@@ -61,64 +58,39 @@ func Connect(cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("%w: Servers is empty; name one host:port at least",
 			election.ErrInvalid)
 	}
-	d := &Dialer{Base: cfg.Dial}
+	d := &dialer{base: cfg.Dial, state: messages.NewState(election.Contact{})}
+	if d.base == nil {
+		d.base = net.DialTimeout
+	}
 	if cfg.TLS != nil {
-		if d.Base == nil {
-			d.Base = net.DialTimeout
-		}
-		d.Base = tlsDialer(d.Base, cfg.TLS)
+		d.base = tlsDialer(d.base, cfg.TLS)
 	}
 	zc, events, err := zk.Connect(cfg.Servers, cfg.SessionTimeout, zk.WithDialer(d.Dial),
 		zk.WithHostProvider(&namedServers{}), zk.WithLogger(logger{cfg.Logger}))
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
-	return newConn(zc, events, d, cfg, true), nil
-}
-
-// New uses a connection that the caller has made with the dialer, and goes on owning. The events
-// are those that zk.Connect returned; they are read until they end, which says that the connection
-// was closed. They may be nil if the caller reads them: then the caller closes the Conn when
-// closing the connection. One Conn is enough for one zk.Conn: its dialer belongs to it. The error
-// is election.ErrInvalid.
-func New(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config) (*Conn, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	switch {
-	case zc == nil || d == nil:
-		return nil, fmt.Errorf("%w: no connection or no dialer; pass what zk.Connect returned, "+
-			"and the Dialer it was given", election.ErrInvalid)
-	case zc.State() == zk.StateHasSession && d.contact().Get().Session == "":
-		return nil, fmt.Errorf("%w: the connection was made without the dialer; pass "+
-			"zk.WithDialer(dialer.Dial) to zk.Connect", election.ErrInvalid)
-	}
-	return newConn(zc, events, d, cfg.withDefaults(), false), nil
-}
-
-func newConn(zc *zk.Conn, events <-chan zk.Event, d *Dialer, cfg Config, own bool) *Conn {
-	c := &Conn{cfg: cfg, zk: zc, dialer: d, own: own, log: cfg.Logger, state: d.contact().Reader(),
+	c := &Conn{cfg: cfg, zk: zc, dialer: d, log: cfg.Logger, state: d.state.Reader(),
 		crew: backend.NewCrew(cfg.Logger), clientClosed: make(chan struct{}),
 		connections: messages.NewState(0)}
 	c.ctx, c.stop = context.WithCancel(context.Background())
-	if own && cfg.Digest != "" {
+	if cfg.Digest != "" {
 		c.authenticated = make(chan struct{})
 		c.spawn("authentication", c.authenticate)
 	}
 	c.spawn("the loop that renews the lease", c.renewLease)
-	if events != nil { // it ends with the client, which Close ends if it is its own
-		contained.Go(c.log, "the loop that reads events", func() error {
-			for range events { // they say nothing new
-				continue
-			}
-			close(c.clientClosed)
-			c.dialer.close(nil)
-			c.stop()
-			c.crew.Stop() // nothing can be removed any more
-			return nil
-		}, c.broke)
-	}
-	return c
+	// It ends with the client, which Close ends.
+	contained.Go(c.log, "the loop that reads events", func() error {
+		for range events { // they say nothing new
+			continue
+		}
+		close(c.clientClosed)
+		c.dialer.close(nil)
+		c.stop()
+		c.crew.Stop() // nothing can be removed any more
+		return nil
+	}, c.broke)
+	return c, nil
 }
 
 // spawn runs f in a goroutine that Close waits for. After a panic the connection counts as closed,
@@ -171,10 +143,8 @@ func (c *Conn) timeout() time.Duration {
 
 // Close ends all elections of this connection for their participants here, with election.ErrClosed.
 // Leaders should resign before, so that others may lead at once. Close waits for two seconds at
-// most until leaders have stopped and candidates have left. If Connect made the connection, Close
-// ends the session then; but a leader that has not stopped leaves it to expire. A caller's own
-// connection goes on, and what its candidates hold is removed as they end. It may be called more
-// than once.
+// most until leaders have stopped and candidates have left. Then it ends the session; but a leader
+// that has not stopped leaves it to expire. It may be called more than once.
 func (c *Conn) Close() {
 	c.closing.Do(func() {
 		c.dialer.close(nil)
@@ -182,10 +152,6 @@ func (c *Conn) Close() {
 		defer cancel()
 		c.crew.Settle(soon)
 		c.stop()
-		if !c.own {
-			time.AfterFunc(goOnFor, c.crew.Stop)
-			return
-		}
 		if leading := c.crew.Leading(); leading > 0 {
 			c.log.Error("session-left-to-expire", "leading", leading)
 			c.dialer.bar() // the client cannot end it, and makes no other connection

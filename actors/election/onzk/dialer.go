@@ -13,19 +13,14 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Dialer makes the network connections of one zk.Conn and reads the handshakes that pass. So it
+// dialer makes the network connections of one zk.Conn and reads the handshakes that pass. So it
 // knows which session ZooKeeper granted, for how long, and when ZooKeeper says that the session is
 // gone. zk.Conn does not tell how long. It changes nothing of what passes.
-//
-//	d := new(onzk.Dialer)
-//	zc, events, err := zk.Connect(servers, 10*time.Second, zk.WithDialer(d.Dial))
-//	conn, err := onzk.New(zc, events, d, onzk.Config{})
-type Dialer struct {
-	// Base connects to a server; nil means net.DialTimeout.
-	Base zk.Dialer
+type dialer struct {
+	base  zk.Dialer
+	state *messages.State[election.Contact] // all news of the session goes to it
 
 	mu       sync.Mutex
-	state    *messages.State[election.Contact]
 	why      string    // the last session ended
 	newest   net.Conn  // the newest connection
 	conn     *observed // the newest connection with a finished handshake
@@ -38,12 +33,8 @@ type Dialer struct {
 }
 
 // Dial is the argument of zk.WithDialer.
-func (d *Dialer) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	base := d.Base
-	if base == nil {
-		base = net.DialTimeout
-	}
-	conn, err := base(network, address, timeout)
+func (d *dialer) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := d.base(network, address, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -57,33 +48,19 @@ func (d *Dialer) Dial(network, address string, timeout time.Duration) (net.Conn,
 	return &observed{Conn: conn, dialer: d}, nil
 }
 
-// contact returns the state that all news of the session goes to.
-func (d *Dialer) contact() *messages.State[election.Contact] {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.contactLocked()
-}
-
-func (d *Dialer) contactLocked() *messages.State[election.Contact] {
-	if d.state == nil {
-		d.state = messages.NewState(election.Contact{})
-	}
-	return d.state
-}
-
-func (d *Dialer) publishLocked() {
+func (d *dialer) publishLocked() {
 	c := election.Contact{Why: d.why, Closed: d.closed, Broken: d.broken}
 	if d.session != 0 {
 		c.Session = sessionName(d.session)
 		c.Lease = facts.Lease{Start: d.lease.start, TTL: d.lease.timeout}
 	}
-	d.contactLocked().Set(c)
+	d.state.Set(c)
 }
 
 func sessionName(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
 // current returns the connection of the session; nil: there is no session.
-func (d *Dialer) current() *observed {
+func (d *dialer) current() *observed {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.conn
@@ -91,7 +68,7 @@ func (d *Dialer) current() *observed {
 
 // proved records a committed transaction that was sent while conn was the current connection. It is
 // ignored if the connection has changed since: the transaction may have used either one.
-func (d *Dialer) proved(conn *observed, c contact) {
+func (d *dialer) proved(conn *observed, c contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if conn != nil && conn == d.conn && !d.closed {
@@ -101,7 +78,7 @@ func (d *Dialer) proved(conn *observed, c contact) {
 }
 
 // answered records the answer to a handshake. Session 0 means that the session is gone.
-func (d *Dialer) answered(conn *observed, session int64, timeout time.Duration, password []byte,
+func (d *dialer) answered(conn *observed, session int64, timeout time.Duration, password []byte,
 	c contact) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +104,7 @@ func (d *Dialer) answered(conn *observed, session int64, timeout time.Duration, 
 }
 
 // close publishes that the connection is closed; why: without its caller's doing.
-func (d *Dialer) close(why error) {
+func (d *dialer) close(why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.closed {
@@ -137,7 +114,7 @@ func (d *Dialer) close(why error) {
 }
 
 // bar ends the newest connection, and makes no other one.
-func (d *Dialer) bar() {
+func (d *dialer) bar() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.barred = true
@@ -150,7 +127,7 @@ func (d *Dialer) bar() {
 // direction.
 type observed struct {
 	net.Conn
-	dialer *Dialer
+	dialer *dialer
 
 	mu      sync.Mutex
 	askedAt time.Time     // when the handshake was sent; zero: not yet

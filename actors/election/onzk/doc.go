@@ -6,8 +6,8 @@
 //	e, err := election.New(conn, election.Config{Election: "db-master", Name: "n1"})
 //
 // With Config.Digest all nodes are made for that user alone, and with Config.TLS nobody listens.
-// All candidates, followers and operators of an election need the same credentials then. A program
-// with a *zk.Conn of its own has it made with a [Dialer] and passes both to [New].
+// All candidates, followers and operators of an election need the same credentials then. The
+// caller's own work may use [Conn.ZK].
 //
 // # What holds beside the guarantees of package election
 //

@@ -33,9 +33,9 @@ const MaxLockDelay = backend.MaxLockDelay
 // MaxSessionTimeout bounds Config.SessionTimeout, as Consul bounds a session's TTL.
 const MaxSessionTimeout = 24 * time.Hour
 
-// Config is how to use ZooKeeper. The first five settings are for Connect only.
+// Config is how to use ZooKeeper.
 type Config struct {
-	// Servers are host:port; the port may be left out if it is 2181. Required by Connect.
+	// Servers are host:port; the port may be left out if it is 2181. Required.
 	Servers []string
 	// SessionTimeout is what to ask for; ZooKeeper grants what lies in its own bounds (2 to 20
 	// ticks, so 4 s to 40 s by default). Default 10 s, at most MaxSessionTimeout.
