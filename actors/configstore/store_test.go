@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coordd/coordd/actors/configstore"
@@ -250,6 +251,7 @@ func TestATransactionIsAppliedWholeOrNotAtAll(t *testing.T) {
 func TestWhatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		s := r.start().ready()
+		synctest.Wait() // the key root is written
 		s.net.Requests()
 		for name, c := range map[string]struct {
 			ops  []configstore.Op
