@@ -68,7 +68,7 @@ func lingering(runs []*run) []*run {
 const noStack = "no goroutine carries its label: it ended just now, or replaced its pprof labels\n"
 
 // stacksOf finds the stacks of runs by their labels. A label is that of the run or of what runs
-// inside of it. It takes one profile for all runs: see BenchmarkNameStuck for the cost.
+// inside of it. It takes one profile for all runs.
 func stacksOf(runs []*run) map[*run]string {
 	var buf bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&buf, 1) // a buffer takes everything
