@@ -66,6 +66,16 @@ type checkState struct {
 	sent    time.Time     // when the last report was sent
 	good    time.Time     // when the last one was sent that the agent has taken
 	fine    bool          // the agent has taken what was sent last
+	due     time.Time     // when it is to look again at the latest
+	woke    time.Time     // when it looked much later than that
+}
+
+// wakes notices that this process stood still, or got no processor: what took long meanwhile says
+// nothing about the agent.
+func (k *CheckKeeper) wakes(now time.Time) {
+	if !k.due.IsZero() && now.Sub(k.due) > k.Instance.Get().CheckTTL/4 {
+		k.woke = now
+	}
 }
 
 // told is what came of a registration or a report.
@@ -101,6 +111,7 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 		case <-session.Changed():
 			k.opened(session.Take().Count, time.Now())
 		case come := <-calls.Results:
+			k.wakes(time.Now())
 			k.take(ctx, come(), ladder)
 		case <-timer.C:
 		}
@@ -109,7 +120,11 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 				return err
 			}
 		}
-		timer.Reset(k.step(ctx, calls, time.Now()))
+		now := time.Now()
+		k.wakes(now)
+		wait := k.step(ctx, calls, now)
+		k.due = now.Add(wait)
+		timer.Reset(wait)
 	}
 }
 
@@ -124,7 +139,8 @@ func (k *CheckKeeper) step(ctx context.Context, calls *Overlap[told],
 	if k.Stuck != nil && k.Stuck() { // who renews the session says so
 		return every
 	}
-	if k.known && (now.Sub(k.good) > k.ttl-2*every || k.pending > 2 && !k.patient) {
+	silent := min(now.Sub(k.good), now.Sub(k.woke)) > k.ttl-2*every
+	if k.known && (silent || k.pending > 2 && !k.patient) {
 		k.tooSlow(now)
 	}
 	k.look(now)
@@ -217,9 +233,11 @@ func (k *CheckKeeper) take(ctx context.Context, r told, ladder *Ladder) {
 	if k.patient { // it becomes normal where there is room to spare
 		late = max(late/3, 100*time.Millisecond)
 	}
-	if r.err != nil && !errors.Is(r.err, ErrNotFound) || r.took > late {
+	switch {
+	case r.sent.Before(k.woke):
+	case r.err != nil && !errors.Is(r.err, ErrNotFound) || r.took > late:
 		k.tooSlow(now)
-	} else {
+	default:
 		k.prompt(now)
 	}
 	if r.registered == 0 {
