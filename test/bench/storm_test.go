@@ -59,6 +59,7 @@ func storm(b *testing.B, members int) {
 	var ended sync.WaitGroup
 	defer ended.Wait()
 	defer stop()
+	first := time.Now()
 	for i := range members {
 		transport := api.DefaultConfig().Transport
 		defer transport.CloseIdleConnections()
@@ -86,8 +87,8 @@ func storm(b *testing.B, members int) {
 			}
 		})
 	}
-	whole := func(what string) {
-		begin, before := time.Now(), asked.n.Load()
+	var before int64
+	whole := func(what string, begin time.Time) {
 		for running.Load() != items {
 			if time.Since(begin) > 10*time.Minute {
 				b.Fatalf("%s: %d of %d items run after 10 minutes", what, running.Load(), items)
@@ -96,8 +97,9 @@ func storm(b *testing.B, members int) {
 		}
 		b.ReportMetric(time.Since(begin).Seconds(), "s/"+what)
 		b.ReportMetric(float64(asked.n.Load()-before)/float64(members), "requests/"+what)
+		before = asked.n.Load()
 	}
-	whole("start")
+	whole("start", first)
 	if err := cluster.Servers[0].Stop(); err != nil {
 		b.Fatal(err)
 	}
@@ -105,7 +107,7 @@ func storm(b *testing.B, members int) {
 	if err := cluster.Servers[0].Start(); err != nil {
 		b.Fatal(err)
 	}
-	whole("back")
+	whole("back", time.Now())
 	opened := 0
 	for _, m := range all {
 		opened += m.Session().Get().Count
