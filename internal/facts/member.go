@@ -30,7 +30,6 @@ func (s Session) Holds(now time.Time, margin time.Duration) bool {
 type Check struct {
 	Known bool   // it has been found out
 	ID    string // of the check; empty: the agent has none, and a session ends by its TTL alone
-	Slow  bool   // the agent is slow to take registrations and reports
 	// Reported is when the last report was sent that the agent has taken.
 	Reported time.Time
 }

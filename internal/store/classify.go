@@ -23,11 +23,6 @@ type call struct {
 	need    string // the permission to name in a 403
 	timeout time.Duration
 	poll    bool // it waits for a change
-	urgent  bool // the session may end without it
-	// upload is how long what is sent may take on its way
-	upload    time.Duration
-	restraint *restraint // that its answer is told to; nil: nobody is told
-	paused    bool       // its answer may be followed by a pause
 }
 
 func (c call) String() string {
@@ -60,9 +55,6 @@ func (c call) do(ctx context.Context, f func(context.Context) error) error {
 	own, cancel := paced(ctx, c.timeout)
 	defer cancel()
 	err := f(own)
-	if after, ok := own.Value(paceKey{}).(*pace).began(); ok && c.restraint != nil {
-		c.restraint.answered(after-c.upload, c.paused)
-	}
 	if err != nil {
 		err = c.classify(ctx, own, err)
 	}

@@ -20,7 +20,6 @@ type consul struct {
 	link
 	client      *api.Client
 	callTimeout time.Duration
-	restraint   restraint
 	observer    facts.Observer
 	registered  sync.Map               // id of an instance -> token that it was registered with
 	own         atomic.Pointer[string] // the session opened or renewed last; nil: there was none

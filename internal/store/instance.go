@@ -60,7 +60,7 @@ func FitMeta(text string) string {
 // state of its check, whose TTL begins anew, and the sessions that are bound to it; the output that
 // was reported last comes into the catalog with it.
 func (s *consul) RegisterInstance(ctx context.Context, i Instance) error {
-	c := call{op: "register instance", key: i.ID, timeout: s.timeoutOf(ctx), urgent: true,
+	c := call{op: "register instance", key: i.ID, timeout: s.callTimeout,
 		need: "service:write on " + i.Service}
 	return s.do(ctx, c, func(ctx context.Context) error {
 		err := s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
@@ -85,7 +85,7 @@ func (s *consul) RegisterInstance(ctx context.Context, i Instance) error {
 // replaced since, with which it could write no change of it.
 func (s *consul) ReportInstance(ctx context.Context, i Instance, output string,
 	warns bool) error {
-	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx), urgent: true,
+	c := call{op: "report check", key: i.CheckID(), timeout: s.timeoutOf(ctx),
 		need: "service:write on " + i.Service}
 	status := api.HealthPassing
 	if warns {

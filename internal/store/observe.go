@@ -11,15 +11,6 @@ import (
 
 // do makes a call: all of them come this way.
 func (s *consul) do(ctx context.Context, c call, f func(context.Context) error) error {
-	if !c.poll {
-		c.restraint = &s.restraint
-	}
-	if _, hurry := ctx.Deadline(); !c.poll && !c.urgent && !hurry {
-		c.paused = true
-		if wait := s.restraint.rest(); wait > 0 {
-			Pause(ctx, wait)
-		}
-	}
 	if s.observer == nil {
 		return c.do(ctx, f)
 	}

@@ -38,8 +38,7 @@ func TestAPanicBesideItsCallerComesOutAtTheCaller(t *testing.T) {
 			k := store.CheckKeeper{Store: s, TTL: 10 * time.Second, Log: (&lines{}).logger(),
 				Instance: messages.NewState(store.Instance{ID: "i", Service: "x",
 					CheckTTL: time.Second}).Reader(),
-				Session: messages.NewState(facts.Session{}).Reader(),
-				Out:     messages.NewState(facts.Check{}), Says: func() string { return "" }}
+				Out: messages.NewState(facts.Check{}), Says: func() string { return "" }}
 			breaks("/v1/agent/check/update/")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

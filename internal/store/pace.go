@@ -35,7 +35,6 @@ type pace struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	bytes int
-	first time.Duration // until the answer began; 0: it has not
 	ended bool
 
 	expired atomic.Bool // the timer has ended the call
@@ -71,17 +70,8 @@ func (p *pace) arrived(n int) {
 	if n <= 0 || p.ended {
 		return
 	}
-	if p.bytes += n; p.first == 0 {
-		p.first = max(1, time.Since(p.begin))
-	}
+	p.bytes += n
 	p.timer.Reset(min(p.timeout, time.Until(p.begin.Add(p.timeout+atThinnest(p.bytes)))))
-}
-
-// began is how long the answer took to begin, if it has.
-func (p *pace) began() (after time.Duration, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.first, p.first > 0
 }
 
 // silent tells whether the call under ctx has ended because its answer did not come in time.

@@ -22,8 +22,7 @@ type Renewal struct {
 
 	tries  int // that failed, in a row
 	ladder Ladder
-	held   facts.Lease   // of the last renewal that succeeded
-	took   time.Duration // that one
+	held   facts.Lease // of the last renewal that succeeded
 	rounds *Overlap[renewed]
 }
 
@@ -57,7 +56,7 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, facts.Lease, erro
 	}
 	lease := facts.Lease{Start: sent, TTL: r.lease()}
 	if err == nil {
-		r.held, r.took = lease, min(time.Since(sent), r.lease()/4)
+		r.held = lease
 	}
 	return id, lease, err
 }
@@ -81,8 +80,7 @@ type renewed struct {
 // renew renews the session. Where nothing has come back for an eighth of the lease nothing may ever
 // come: a packet was dropped, the connection is dead. So it asks again then, and every twentieth
 // from then on, over another connection and without giving up what is under way, for Consul may be
-// no more than slow. If the last renewal took longer than that, Consul is slow: then it asks again
-// after twice that time, for its own requests are what Consul is busy with. The first that succeeds counts. It goes on so while there is a lease to be
+// no more than slow. The first that succeeds counts. It goes on so while there is a lease to be
 // saved, and returns when all have failed, or should have.
 func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 	own, cancel := context.WithCancel(ctx)
@@ -91,7 +89,7 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 		r.rounds = NewOverlap[renewed]()
 	}
 	limit, pending, overdue := RenewalLimit(r.lease(), r.tries), 0, false
-	again, never := time.NewTimer(max(r.lease()/8, 2*r.took)), time.NewTimer(0)
+	again, never := time.NewTimer(r.lease()/8), time.NewTimer(0)
 	defer again.Stop()
 	defer never.Stop()
 	silent := func(text string, ended error) (time.Time, error) {
@@ -116,7 +114,7 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 		if overdue = r.rounds.Pending() >= mostAsking; !overdue {
 			ask()
 		}
-		again.Reset(max(r.lease()/20, r.took))
+		again.Reset(r.lease() / 20)
 	}
 	ask()
 	for {

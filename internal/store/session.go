@@ -117,7 +117,7 @@ func (s *consul) RenewSession(ctx context.Context, id string, limit time.Duratio
 	if limit == 0 {
 		limit = s.timeoutOf(ctx)
 	}
-	c := call{op: "session renew", key: id, timeout: limit, urgent: true,
+	c := call{op: "session renew", key: id, timeout: limit,
 		need: "session:write on the node of the session"}
 	if err := CheckSessionID(c.op, id); err != nil {
 		return time.Time{}, err
@@ -232,7 +232,7 @@ func (s *consul) sessionInfo(ctx context.Context, id string, timeout time.Durati
 
 func (s *consul) lookUpSession(ctx context.Context, id string, timeout time.Duration) (
 	o SessionOptions, exists bool, err error) {
-	c := call{op: "session info", key: id, timeout: timeout, urgent: true,
+	c := call{op: "session info", key: id, timeout: timeout,
 		need: "session:read on the node of the session"}
 	if err := CheckSessionID(c.op, id); err != nil {
 		return SessionOptions{}, false, err

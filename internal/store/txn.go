@@ -256,8 +256,7 @@ func (s *consul) Txn(ctx context.Context, ops ...Op) (Result, error) {
 
 // send sends checked operations.
 func (s *consul) send(ctx context.Context, what string, ops []Op) (res Result, err error) {
-	c := call{op: what, upload: atThinnest(sizeOf(ops)), need: needOf(ops)}
-	c.timeout = s.callTimeout + c.upload
+	c := call{op: what, timeout: s.callTimeout + atThinnest(sizeOf(ops)), need: needOf(ops)}
 	if c.key = ops[0].Key(); len(ops) > 1 {
 		c.key += fmt.Sprintf(" (and %d more)", len(ops)-1)
 	}

@@ -17,8 +17,7 @@ func (c *Conn) keepCheck() {
 	checkTTL := max(0, c.cfg.CheckTTL)
 	c.keeper = &store.CheckKeeper{
 		Store: c.store, TTL: c.cfg.TTL, Log: c.log, Out: c.check,
-		Session: c.session.Reader(),
-		Says:    c.says,
+		Says: c.says,
 		Instance: messages.NewState(store.Instance{
 			ID:      store.InstanceID(c.cfg.Service, c.cfg.Name, rand.Text()[:12]),
 			Service: c.cfg.Service, CheckTTL: checkTTL,

@@ -26,8 +26,7 @@ func NewCheckKeeper(b *actor.Base, out *messages.State[facts.Check],
 	instance messages.Reader[store.Instance], told Told) *CheckKeeper {
 	a := &CheckKeeper{Base: b, instance: instance, told: told}
 	a.keeper = &store.CheckKeeper{Store: b.Store, Instance: instance, TTL: b.TTL, Log: b.Log,
-		Session: told.Session, Out: out, Says: a.says, Warns: a.warns, Idle: b.Idle, Busy: b.Busy,
-		Registered: supervisor.Ready,
+		Out: out, Says: a.says, Warns: a.warns, Idle: b.Idle, Busy: b.Busy, Registered: supervisor.Ready,
 		Stuck: func() bool { // the session-renewer says so
 			who, _ := b.Stuck(time.Now())
 			return who != ""

@@ -1,8 +1,12 @@
 package transport
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // TakesNoCheck are the answers, by what gives them, of agents that take no service and no check.
+// One that returns nothing lets the request through, late.
 var TakesNoCheck = map[string]func(*http.Request) (*http.Response, error){
 	"denied": func(r *http.Request) (*http.Response, error) {
 		return Answer(r, http.StatusForbidden, "Permission denied"), nil
@@ -12,6 +16,10 @@ var TakesNoCheck = map[string]func(*http.Request) (*http.Response, error){
 	},
 	"another API": func(r *http.Request) (*http.Response, error) {
 		return Answer(r, http.StatusMethodNotAllowed, "method PUT not allowed"), nil
+	},
+	"slow": func(*http.Request) (*http.Response, error) {
+		time.Sleep(2500 * time.Millisecond)
+		return nil, nil
 	},
 	"silent": Hang,
 }
