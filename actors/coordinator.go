@@ -157,8 +157,8 @@ func (c *Coordinator) ID() string { return c.cfg.ID }
 // Settings returns the configuration with its defaults filled in.
 func (c *Coordinator) Settings() Config { return c.cfg }
 
-// SetCapacity changes the most weight that this member may hold; 0: no limit; [NoItems]: it takes no
-// items. It may be called at any time. The member's record says so as soon as Consul takes it,
+// SetCapacity changes the most weight that this member may hold; 0: no limit; [NoItems]: it takes
+// no items. It may be called at any time. The member's record says so as soon as Consul takes it,
 // without a new registration, and the leader then moves what is too much. Settings goes on to name
 // the first one.
 func (c *Coordinator) SetCapacity(weight uint64) { c.cells.capacity.Set(weight) }

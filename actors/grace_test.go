@@ -127,9 +127,9 @@ func (c *cluster) killForGood(id string) {
 	}
 }
 
-// Leaders that come and go, in an orderly way or killed with a guard that speaks for them, each hand
-// on how long a vanished member has been waited for. The bound holds for leaders that live for a
-// second too, as those that run out of memory.
+// Leaders that come and go, in an orderly way or killed with a guard that speaks for them, each
+// hand on how long a vanished member has been waited for. The bound holds for leaders that live for
+// a second too, as those that run out of memory.
 func TestAGraceIsNotProlongedByLeadersThatComeAndGo(t *testing.T) {
 	for name, x := range map[string]struct {
 		lives time.Duration

@@ -100,7 +100,8 @@ func TestTheEndOfAllWorkForWantOfALeaseIsOneWarning(t *testing.T) {
 				want = 0
 			}
 			if text := log.String(); strings.Count(text, "level=WARN msg=work-stopped") != want ||
-				reason != "" && !strings.Contains(text, "reason="+reason) || strings.Contains(text, "was-suspended") {
+				reason != "" && !strings.Contains(text, "reason="+reason) ||
+				strings.Contains(text, "was-suspended") {
 				t.Errorf("%q: %s", reason, text)
 			}
 		})

@@ -146,9 +146,9 @@ type Config struct {
 	Capacity uint64
 	// MaxRestarts is how often the work of an item may end by itself within RestartWindow and be
 	// started again, whatever it returns but an error of [Interrupted]. When it ends once more the
-	// item is given up: it is tried at one other member, and where it fails too, or there is none, it is
-	// quarantined: nobody runs it until [operator.Client.Restart], or where there was none until
-	// another member takes it. Default (0): it is started again for ever.
+	// item is given up: it is tried at one other member, and where it fails too, or there is none,
+	// it is quarantined: nobody runs it until [operator.Client.Restart], or where there was none
+	// until another member takes it. Default (0): it is started again for ever.
 	MaxRestarts int
 	// OnChange is what becomes of running work whose item changes. Default: [KeepOnChange].
 	OnChange OnChange

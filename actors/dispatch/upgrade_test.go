@@ -71,8 +71,8 @@ func TestAnUpgradedConnectionThatIsSilentEnds(t *testing.T) {
 	w.idle("its place is free")
 }
 
-// Lines that are for one connection end there: those of a switch of protocols, of hints, of an answer
-// and of its trailers, with those that Connection names.
+// Lines that are for one connection end there: those of a switch of protocols, of hints, of an
+// answer and of its trailers, with those that Connection names.
 func TestLinesForOneConnectionArePassedOnInNoAnswer(t *testing.T) {
 	const lines = "Connection: X-Nominated, keep-alive\r\nKeep-Alive: timeout=5\r\n" +
 		"Proxy-Authenticate: Basic\r\nProxy-Connection: x\r\nX-Nominated: n\r\n" +

@@ -169,9 +169,9 @@ func (e *Election) Runs(ctx context.Context) (Runs, error) {
 	return e.backend.Runs(ctx, 0, func(*Runs) bool { return false })
 }
 
-// RunNow asks the leader to run its duty within 3 s, or the next one as soon as it leads. If the newest
-// period has not been run, this is its run. RunNow returns when the order is written. ErrInvalid:
-// no leader of this election has had a schedule.
+// RunNow asks the leader to run its duty within 3 s, or the next one as soon as it leads. If the
+// newest period has not been run, this is its run. RunNow returns when the order is written.
+// ErrInvalid: no leader of this election has had a schedule.
 func (e *Election) RunNow(ctx context.Context) error {
 	id := rand.Text()
 	r, err := e.backend.Runs(ctx, 0, func(r *Runs) bool {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Each look is a leader's at the record, at a time of its own clock, in minutes, and the run that it
-// begins. The run ends at once, with that error.
+// Each look is a leader's at the record, at a time of its own clock, in minutes, and the run that
+// it begins. The run ends at once, with that error.
 func TestWhatALeaderDoesAboutItsRuns(t *testing.T) {
 	zero := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
 	ends, fails, dies := "", "exit code 1", "dies"

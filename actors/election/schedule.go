@@ -23,8 +23,8 @@ const anyHour = uint64(1) << 63
 // ParseSchedule reads "@every 24h", or a line of cron: "15 3 * * *", "@daily". Periods of @every
 // are counted from Monday, 1 January of year 1, 00:00 UTC: so those of 24h begin at midnight UTC.
 // Times of cron are UTC, or those of the zone in front: "CRON_TZ=Europe/Berlin 15 3 * * *". Where a
-// clock is put forward, a skipped time is taken for one that is as much earlier or later. Where it is
-// put back, a time that comes twice counts once. Neither holds for a line whose hour is *.
+// clock is put forward, a skipped time is taken for one that is as much earlier or later. Where it
+// is put back, a time that comes twice counts once. Neither holds for a line whose hour is *.
 func ParseSchedule(text string) (Schedule, error) {
 	s := Schedule{text: text}
 	if every, ok := strings.CutPrefix(text, "@every "); ok {

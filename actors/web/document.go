@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// encoded is a document, of JSON if the header does not say otherwise. One that the asker has already is not sent again.
+// encoded is a document, of JSON if the header does not say otherwise. One that the asker has
+// already is not sent again.
 type encoded []byte
 
 func (e encoded) serve(w http.ResponseWriter, r *http.Request) {

@@ -253,8 +253,9 @@ func (a *app) locateCommand() *cobra.Command {
 		Use:   "locate ITEM",
 		Short: "Show which member an item is at, for scripts",
 		Long: `Prints the member that works on an item, the address that the member published, and
-the number of the grant that it works under, separated by tabs. It is a failure if the item is being moved, has
-no owner or is not in the workload. To send requests to the owners of items, use run --route.`,
+the number of the grant that it works under, separated by tabs. It is a failure if the item is being
+moved, has no owner or is not in the workload. To send requests to the owners of items, use
+run --route.`,
 		Example: "  coordd locate device-1",
 	}, oneItem, nil, func(ctx context.Context, q query) error {
 		loc, err := q.Locate(ctx, q.args[0])

@@ -82,7 +82,8 @@ type notifier struct {
 func conditionOf(c *actors.Coordinator) condition {
 	stuck, _ := c.Hanging(time.Now())
 	return condition{id: c.ID(), session: c.Session().Get(), membership: c.Membership().Get(),
-		leadership: c.Leadership().Get(), running: c.OwnItems().States[operator.ItemRunning], stuck: stuck}
+		leadership: c.Leadership().Get(), running: c.OwnItems().States[operator.ItemRunning],
+		stuck: stuck}
 }
 
 // openNotifier takes systemd's variables out of the environment. A systemd that cannot be told is

@@ -258,7 +258,8 @@ func printMembers(w io.Writer, s operator.Status, wide bool) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%d%s\t%s\n", safe(m.ID), status, m.Items,
 			running, m.States[operator.ItemStarting], m.States[operator.ItemLooping],
-			m.States[operator.ItemStopping]+m.States[operator.ItemStuck], m.States[operator.ItemWaiting], more, safe(m.Address))
+			m.States[operator.ItemStopping]+m.States[operator.ItemStuck],
+			m.States[operator.ItemWaiting], more, safe(m.Address))
 	}
 	return t.Flush()
 }

@@ -128,8 +128,8 @@ func FuzzImport(f *testing.F) {
 
 // What is like a heading and is an item: a word alone, and what names no column.
 func TestAnItemMayBeCalledLikeAColumn(t *testing.T) {
-	for _, text := range []string{"payload\n", "weight\tof a scale\n", "# id\na\n", "# item, name: x\n",
-		"item\n", `{"id": "id", "payload": "weight"}` + "\n"} {
+	for _, text := range []string{"payload\n", "weight\tof a scale\n", "# id\na\n",
+		"# item, name: x\n", "item\n", `{"id": "id", "payload": "weight"}` + "\n"} {
 		if _, err := parseItems("f", []byte(text)); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -65,12 +65,12 @@ func (s *Server) ElectionEnd() {
 
 // ElectionEndBehind installs a leader that has applied its log only up to past, as a server does
 // that was restarted and has just won its election. Until ElectionEnd it answers reads of the
-// default mode, and renewals, from the past: a key that was written since is missing, one that was deleted
-// is back, a session that was made since is 404 although it is alive, and one that has ended since
-// is renewed with 200. Consistent reads fail with 500 and writes with "No cluster leader"; Consul
-// holds both for up to 7 s first. (Seen with 14,000 log entries of 20 KB: 800 ms of it. In Consul's
-// source, Session.Renew and reads of the default mode look at the leader's state store;
-// only consistent reads ask whether it has caught up.)
+// default mode, and renewals, from the past: a key that was written since is missing, one that was
+// deleted is back, a session that was made since is 404 although it is alive, and one that has
+// ended since is renewed with 200. Consistent reads fail with 500 and writes with "No cluster
+// leader"; Consul holds both for up to 7 s first. (Seen with 14,000 log entries of 20 KB: 800 ms of
+// it. In Consul's source, Session.Renew and reads of the default mode look at the leader's state
+// store; only consistent reads ask whether it has caught up.)
 func (s *Server) ElectionEndBehind(past Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

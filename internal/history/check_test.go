@@ -12,8 +12,8 @@ import (
 func TestCheckJudgesAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		verbs := []history.Verb{history.Boot, history.Alive, history.End, history.Dead,
-			history.Start, history.Stop, history.Ran, history.Step, history.Lead, history.Unlead, history.Freeze,
-			history.Thaw, history.Early, history.Set, history.Del, history.Acked, history.Try,
+			history.Start, history.Stop, history.Ran, history.Step, history.Lead, history.Unlead,
+			history.Freeze, history.Thaw, history.Early, history.Set, history.Del, history.Acked, history.Try,
 			history.Ask, history.Told, history.Logged, history.Refused, history.Saw,
 			history.Restored, history.Calm, history.Close}
 		var events []history.Event

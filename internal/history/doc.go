@@ -29,10 +29,10 @@
 // "stop" outside of the work with its token is a breach: there was work of which nothing had been
 // said.
 //
-// A guard on a busy host finds late that a command is gone. So it tells two moments: "ran", when the
-// command was killed or last seen to run, and "stop", when it was found gone. It ended between them.
-// That time counts as work only up to the last "step" in it. [Report] counts overlaps in the rest as
-// uncertain.
+// A guard on a busy host finds late that a command is gone. So it tells two moments: "ran", when
+// the command was killed or last seen to run, and "stop", when it was found gone. It ended between
+// them. That time counts as work only up to the last "step" in it. [Report] counts overlaps in the
+// rest as uncertain.
 //
 // A line "dead" says that a process was killed. It says nothing of the process's commands. If they
 // write lines of their own (in tests they do), each of them counts as working up to its own last

@@ -62,13 +62,12 @@ func (w *Watch) Wait(d time.Duration) *Watch {
 
 // Next answers at once the first time, and the first time after an error, and
 // then whenever X-Consul-Index has moved. Polls that end without a change are
-// asked again and not reported; one that ends early is followed by a read. An index that went back (a restored snapshot,
-// another server) is read anew and answered. Every read that does not wait is
-// consistent: a Consul server that has just begun to lead answers the default
-// mode from the past for as long as it replays its log (seen after a restart:
-// the leader key missing for 800 ms). Ctx ends the wait at once; without
-// that a poll lasts at most the poll wait, the server's jitter of a sixteenth
-// of it, and the call timeout. Pause between errors: Next does not.
+// asked again and not reported; one that ends early is followed by a read. An index that went back
+// (a restored snapshot, another server) is read anew and answered. Every read that does not wait is
+// consistent: a Consul server that has just begun to lead answers the default mode from the past
+// for as long as it replays its log (seen after a restart: the leader key missing for 800 ms). Ctx
+// ends the wait at once; without that a poll lasts at most the poll wait, the server's jitter of a
+// sixteenth of it, and the call timeout. Pause between errors: Next does not.
 func (w *Watch) Next(ctx context.Context) (View, error) {
 	if w.index == 0 {
 		return w.first(ctx)

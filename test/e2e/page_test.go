@@ -66,8 +66,8 @@ func TestThePageShowsATakeOverWithItsCause(t *testing.T) {
 		return ""
 	})
 	t.Logf("counted down from %v within %v", first, time.Since(begun).Round(time.Millisecond))
-	if text := b.text(`document.querySelector("#wrong .wait:has(.left)").innerText`); !strings.Contains(text,
-		"10 items wait") || !strings.Contains(text, "n10 is gone") {
+	text := b.text(`document.querySelector("#wrong .wait:has(.left)").innerText`)
+	if !strings.Contains(text, "10 items wait") || !strings.Contains(text, "n10 is gone") {
 		t.Errorf("it says %q", text)
 	}
 	b.waits("its items are at the others", `document.querySelectorAll(".member").length === 2 &&

@@ -277,8 +277,9 @@ func (w *world) newProcess(id string, twin bool) *process {
 			PIDNamespace: "1", PID: p.n, StartTime: 1}, Liveness: func(q actors.Process) actors.Liveness {
 			p.hold("liveness")
 			return w.liveness(p, q)
-		}, Lock: p.lock, Copied: s.copied}, Timing: actors.Timing{TTL: ttl, Lease: lease, LeaseMargin: s.margin,
-			LeaderSoak: s.soak, Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget,
+		}, Lock: p.lock, Copied: s.copied},
+		Timing: actors.Timing{TTL: ttl, Lease: lease, LeaseMargin: s.margin, LeaderSoak: s.soak,
+			Merge: s.merge, WorkerSoak: s.workerSoak, MoveBudget: s.budget,
 			LockDelay: s.lockDelay, RestartWindow: s.window},
 		Service: "sim", ID: id, Client: devconsul.ClientOver(p.link), Logger: w.log.With("n", p.n),
 

@@ -44,8 +44,8 @@ var scripts string
 
 var update = flag.Bool("update", false, "write what the scripts of the elections say anew")
 
-// Run plays each script, and with -update writes what it says into the file. For each it calls with,
-// which makes a store and calls play with it.
+// Run plays each script, and with -update writes what it says into the file. For each it calls
+// with, which makes a store and calls play with it.
 func Run(t *testing.T, with func(t *testing.T, play func(*testing.T, Store))) {
 	all := scripts
 	for _, script := range strings.Split(strings.TrimSpace(scripts), "\n\n")[1:] {

@@ -36,7 +36,8 @@ func NewSessionRenewer(b *actor.Base, out *messages.State[facts.Session],
 	check messages.Reader[facts.Check], record messages.Reader[OwnRecord],
 	holdings messages.Reader[facts.Holdings]) *SessionRenewer {
 	return &SessionRenewer{Base: b, out: out, check: check, record: record, holdings: holdings,
-		binding: store.Binding{Store: b.Store, CheckTTL: b.CheckTTL, TTL: b.TTL, Check: check, Log: b.Log}}
+		binding: store.Binding{Store: b.Store, CheckTTL: b.CheckTTL, TTL: b.TTL, Check: check,
+			Log: b.Log}}
 }
 
 // Run is the actor: see [supervisor.Child].

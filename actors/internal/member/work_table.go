@@ -56,8 +56,8 @@ type release struct {
 	at    time.Time // of the answer
 }
 
-// runs numbers the runs of an item's work under one grant, so that the fencing token rises with each.
-// The work and the actor use it in turn, never at once.
+// runs numbers the runs of an item's work under one grant, so that the fencing token rises with
+// each. The work and the actor use it in turn, never at once.
 type runs struct{ grant, last uint64 }
 
 // runsUnder returns the runs of an item under a grant.
@@ -68,8 +68,8 @@ func (t *workTable) runsUnder(id string, grant uint64) *runs {
 	return t.runs[id]
 }
 
-// next is the fencing token of a run that begins. It is false when the grant has no more tokens: the
-// item is released then, and is granted anew.
+// next is the fencing token of a run that begins. It is false when the grant has no more tokens:
+// the item is released then, and is granted anew.
 func (r *runs) next() (token uint64, ok bool) {
 	if r.spent(r.grant) {
 		return 0, false

@@ -324,8 +324,8 @@ func childName(id string) string {
 var errEnded = errors.New("the work returned although the item is still owned")
 
 // keep runs the work, with the lease at the most. It returns nil when the lease has ended the work,
-// or its grant has no more tokens: then it is not started again, unless this actor finds that it may
-// be.
+// or its grant has no more tokens: then it is not started again, unless this actor finds that it
+// may be.
 func (a *WorkerManager) keep(item actor.Item, session string, runs *runs,
 	record *workRecord, changes *itemChanges) func(context.Context) error {
 	begun := false

@@ -166,7 +166,8 @@ func TestAWireIsCutFrozenAndLedAnotherWay(t *testing.T) {
 			"six after 11s]" {
 			t.Error(got)
 		}
-		if n := w.Requests()["PUT /v1/txn"]; n != 7 || len(count.Copies()) != 7 || len(w.Requests()) != 0 {
+		if n := w.Requests()["PUT /v1/txn"]; n != 7 || len(count.Copies()) != 7 ||
+			len(w.Requests()) != 0 {
 			t.Errorf("%d and %d requests", n, len(count.Copies()))
 		}
 	})
