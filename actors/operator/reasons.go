@@ -15,7 +15,7 @@ type ReasonWords struct {
 func WordsOf(reason string) ReasonWords { return reasonWords[reason] }
 
 var reasonWords = map[string]ReasonWords{
-	"new": {There: "it had no owner", Event: "it had no owner", Plan: "nobody runs it"},
+	"new": {There: "nobody had it", Event: "nobody had it", Plan: "nobody runs it"},
 	"balance": {There: "its former owner held more than its share", Event: "balancing the load",
 		Plan: "its member has more than its share"},
 	"drain": {There: "its former owner was drained", Event: "{from} is drained",

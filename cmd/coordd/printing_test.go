@@ -122,7 +122,7 @@ func TestEventsAreSaidInPlainWords(t *testing.T) {
 		}
 	}
 	for want, e := range map[string]operator.Event{
-		"i1, i2 -> m2: it had no owner": {Kind: "granted", Items: []string{"i1", "i2"}, To: "m2",
+		"i1, i2 -> m2: nobody had it": {Kind: "granted", Items: []string{"i1", "i2"}, To: "m2",
 			Why: "new"},
 		"4 items (i1, i2, i3, …) m1 -> m2: m1 was lost": {Kind: "taken-over",
 			Items: []string{"i1", "i2", "i3", "i4"}, From: "m1", To: "m2", Why: "lost"},

@@ -241,8 +241,8 @@ func parseItem(line string) (w operator.WorkInput, err error) {
 			w.Payload = []byte(payload)
 		}
 		if w.ID = id; isHeading(line) || strings.HasPrefix(id, "[") {
-			err = errors.New("this is no item: give an id, an id and a payload with a tab " +
-				"between, or a JSON object on each line")
+			err = errors.New("this names columns or begins a list, and is no item: leave it out; " +
+				"an item is an id, an id and a payload with a tab between, or a JSON object")
 		}
 		return w, err
 	}
