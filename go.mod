@@ -3,7 +3,6 @@ module github.com/coordd/coordd
 go 1.26.7 // the least that github.com/hashicorp/consul/api takes
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/hashicorp/consul/api v1.34.5
