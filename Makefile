@@ -29,7 +29,12 @@ WHO ?=
 # The database of govulncheck, such as https://vuln.go.dev: without it `make check` does not ask.
 VULNDB ?=
 # The pinned tools of `make check`: a module of their own, so that they are none of the product's.
-LINT := go tool -modfile=test/lint/go.mod
+LINT := go tool '-modfile=$(CURDIR)/test/lint/go.mod'
+TAGS := coordd_elections,coordd_long,coordd_mutations,coordd_official,coordd_takeover
+# The tests of the program in test/e2e are a module of their own: no user of the library gets what
+# drives their browser. In the directories WHERE the patterns PACKAGES are those of PKG.
+WHERE = $(if $(filter ./...,$(PKG)),. test/e2e,$(if $(filter ./test/e2e%,$(PKG)),test/e2e,.))
+PACKAGES = $(patsubst ./test/e2e%,.%,$(PKG))
 # Of what `make packages` makes.
 VERSION ?= 0.0.0~dev
 # Tests of more than a minute on real servers, which `make test` leaves to `make long`: storms of
@@ -57,7 +62,8 @@ man: ## the man pages into bin/man
 	go test -count=1 -run TestEachCommandHasAManPage ./cmd/coordd -man '$(CURDIR)/bin/man'
 
 test: consul ## all tests that need Go and the Consul that this builds: at most 4 minutes on two idle cores (PKG, RUN, TIMEOUT)
-	go test -p 4 -count=1 -vet=off -timeout $(TIMEOUT) '-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)') $(PKG)
+	printf '%s\n' $(WHERE) | xargs -P 2 -I '{}' go -C '{}' test -p 4 -count=1 -vet=off -timeout $(TIMEOUT) \
+		'-run=$(RUN)' $(if $(filter ./....,$(PKG)$(RUN)),'-skip=$(STORMS)') $(PACKAGES)
 
 # Jobs, three at a time: of the longest ones two compute on one processor each, and others wait for
 # real servers. Before them: limits in the official client's tests are of seconds.
@@ -70,18 +76,19 @@ long: ## what make test leaves out: check, the race detector, ZooKeeper, a brows
 		xargs -P 3 -I '{}' $(SELF) '{}'
 
 lane-%: consul
-	PKG='$(PKG)' test/race.sh $* -tags coordd_long -timeout $(TIMEOUT) '-skip=$(STORMS)|$(STORIES)'
+	WHERE='$(WHERE)' PACKAGES='$(PACKAGES)' test/race.sh $* -tags coordd_long -timeout $(TIMEOUT) '-skip=$(STORMS)|$(STORIES)'
 
 check: ## gofmt, go vet (for macOS too), the limits of test/limits, staticcheck, deadcode; with VULNDB govulncheck as well
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run gofmt -w on:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	CGO_ENABLED=0 GOOS=darwin go vet ./...
-	go vet -tags coordd_elections,coordd_long,coordd_mutations,coordd_official,coordd_takeover ./actors/... ./internal/... ./test/official ./test/simulation ./test/takeover
+	go vet -tags $(TAGS) ./actors/... ./internal/... ./test/official ./test/simulation ./test/takeover
+	cd test/e2e && go vet -tags $(TAGS) ./... && CGO_ENABLED=0 GOOS=darwin go vet ./...
 	go run ./test/limits test/lint/limits.txt
-	$(LINT) staticcheck -tags coordd_elections,coordd_long,coordd_mutations,coordd_official,coordd_takeover ./...
-	@dead=$$($(LINT) deadcode -test -tags coordd_elections,coordd_long,coordd_mutations,coordd_official,coordd_takeover ./...) || exit 1; \
-		if [ -n "$$dead" ]; then echo "nothing calls this, and no test does:" >&2; echo "$$dead" >&2; exit 1; fi
+	@for dir in . test/e2e; do cd '$(CURDIR)'/$$dir || exit 1; $(LINT) staticcheck -tags $(TAGS) ./... || exit 1; \
+		dead=$$($(LINT) deadcode -test -tags $(TAGS) ./...) || exit 1; \
+		if [ -n "$$dead" ]; then echo "nothing in $$dir calls this, and no test does:" >&2; echo "$$dead" >&2; exit 1; fi; done
 ifneq ($(VULNDB),)
 	$(LINT) govulncheck -db '$(VULNDB)' ./...
 else
@@ -116,7 +123,7 @@ storms: consul ## one storm of faults over two real clusters, the same each time
 	go test -count=1 -timeout $(TIMEOUT) -run '$(STORMS)' ./test/chaos
 
 stories: tools consul ## a night on call as docs/night.md tells it (with COORDD_NIGHT_ITEMS=10000 a larger one), each alert made to fire and to clear by a real Prometheus, the pictures of the page
-	go test -count=1 -tags coordd_long -timeout $(TIMEOUT) -run '$(STORIES)' ./test/e2e
+	go -C test/e2e test -count=1 -tags coordd_long -timeout $(TIMEOUT) -run '$(STORIES)' .
 
 attack: ## pairs of faults of docs/faults.md in the simulation for MINUTES, under random settings; SEED=N is the first; FAULTS=5,22 are the only ones
 	go test -count=1 -timeout $$(( $(MINUTES) + 10 ))m -v -run 'TestPairs$$' ./test/simulation -sim.minutes=$(MINUTES) -sim.from=$${SEED:-$$(date +%s)} -sim.faults=$${FAULTS:-}
@@ -152,7 +159,7 @@ image: ## docs/deploy/Dockerfile built by buildah, and a member of it started (a
 	test/deploy/image.sh
 
 pictures: consul ## the pictures of the page in docs/, of a real take-over in Chromium
-	COORDD_PICTURES=$(CURDIR)/docs go test -count=1 -tags coordd_long -run TestThePicturesOfThePage ./test/e2e
+	COORDD_PICTURES=$(CURDIR)/docs go -C test/e2e test -count=1 -tags coordd_long -run TestThePicturesOfThePage .
 
 # Alone on its machine: what it prints is times.
 takeover: consul ## how long a take-over takes, ROUNDS times, on three Consul servers and six agents, beside api.Lock: writes the tables of docs/takeover.md and README.md; EVENTS=killed and WHO=elect play some alone, and write nothing

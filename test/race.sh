@@ -1,6 +1,6 @@
 #!/bin/sh
-# race.sh LANE FLAGS...: go test -count=1 with the flags, on those packages of $PKG (default: all)
-# that are the lane's. The lanes are jobs of `make long`, which runs three at a time.
+# race.sh LANE FLAGS...: go test -count=1 with the flags, on those of the packages that are the lane's:
+# of $PACKAGES in each of the directories $WHERE. The lanes are jobs of `make long`, which runs three at a time.
 #
 # Lanes with the race detector: `actors` is the package with the most tests in virtual time, `virtual`
 # are the other packages that have some, `others` those that have none. Without it: `programs` are
@@ -24,18 +24,21 @@ set -eu
 lane=$1
 shift
 code=0
-list=$(go list -tags coordd_long -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ${PKG:-./...})
 run() { # run CONDITION FLAGS...: the packages of which a condition of awk is true
-	packages=$(echo "$list" | awk "
-		function virtual() { return /testing\/synctest/ }
-		function servers() { return /\/test\/real/ }
-		function actors() { return \$1 ~ /\/coordd\/actors\$/ }
-		function programs() { return \$1 ~ /\/test\/(e2e|deploy)\$/ }
-		function plain() { return programs() || \$1 ~ /\/(test\/model\/ownership|test\/realconsul|election\/onzk)\$/ }
-		$1 { print \$1 }")
+	condition=$1
 	shift
 	# shellcheck disable=SC2086 # words on purpose: no package's path holds a space
-	[ -z "$packages" ] || go test -count=1 -vet=off "$@" $packages || code=1
+	for dir in $WHERE; do
+		list=$(go -C "$dir" list -tags coordd_long -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' $PACKAGES)
+		packages=$(echo "$list" | awk "
+			function virtual() { return /testing\/synctest/ }
+			function servers() { return /\/test\/(e2e\/)?real/ }
+			function actors() { return \$1 ~ /\/coordd\/actors\$/ }
+			function programs() { return \$1 ~ /\/test\/(e2e|deploy)\$/ }
+			function plain() { return programs() || \$1 ~ /\/(test\/model\/ownership|test\/realconsul|election\/onzk)\$/ }
+			$condition { print \$1 }")
+		[ -z "$packages" ] || go -C "$dir" test -count=1 -vet=off "$@" $packages || code=1
+	done
 }
 case $lane in
 actors) run 'actors()' -race -cpu 1 "$@" ;;

@@ -5,7 +5,7 @@
 # otherwise it says what to install. axe-core is fetched from the npm registry into the cache.
 set -eu
 # It needs Go alone: neither npm nor root, and no C compiler.
-(cd "$(dirname -- "$0")/.." && CGO_ENABLED=0 go run -trimpath ./test/axe/fetch)
+(cd "$(dirname -- "$0")/.." && CGO_ENABLED=0 go -C test/e2e run -trimpath ./axe/fetch)
 missing=
 # The race detector needs a C compiler; nothing else here does.
 command -v "$(go env CC)" >/dev/null || missing="$missing gcc libc6-dev"

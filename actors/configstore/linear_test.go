@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/coordd/coordd/actors/configstore"
 	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/coordd/coordd/test/linearizable"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -62,83 +62,69 @@ type step struct {
 type answer struct {
 	ok      bool // applied; else refused
 	unknown bool
-	value   string // of get
+	got     string // by a get
 }
 
-// register is one key of the configuration, one operation after the other.
-var register = porcupine.Model{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		keys := map[string][]porcupine.Operation{}
-		for _, o := range history {
-			key := o.Input.(step).key
-			keys[key] = append(keys[key], o)
-		}
-		var out [][]porcupine.Operation
-		for _, ops := range keys {
-			out = append(out, ops)
-		}
-		return out
-	},
-	Init: func() any { return "" },
-	Step: func(state, input, output any) (bool, any) {
-		is, s, a := state.(string), input.(step), output.(answer)
-		fits := s.verb == "put" || is == s.want
-		switch {
-		case s.verb == "get":
-			return a.value == is, is
-		case a.unknown && fits: // one that never was comes after everything else
-			return true, s.value
-		case a.unknown:
-			return true, is
-		case a.ok:
-			return fits, s.value
-		}
-		// a put that had to wait may be refused whatever there is
-		return s.verb == "put" || !fits, is
-	},
-	DescribeOperation: func(input, output any) string {
-		return fmt.Sprintf("%+v: %+v", input, output)
-	},
+// call is a step, and what became of it.
+type call struct {
+	step
+	answer
 }
 
-// play has three stores and a stranger work on two keys.
-func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
+// register is one key of the configuration: whether a call makes sense while that is its value, and
+// the value then.
+func register(is string, c call) (string, bool) {
+	fits := c.verb == "put" || is == c.want
+	switch {
+	case c.verb == "get":
+		return is, c.got == is
+	case c.unknown && fits: // one that never was comes after everything else
+		return c.value, true
+	case c.unknown:
+		return is, true
+	case c.ok:
+		return c.value, fits
+	}
+	// a put that had to wait may be refused whatever there is
+	return is, c.verb == "put" || !fits
+}
+
+// play has three stores and a stranger work on two keys. It returns the history of each.
+func play(t *testing.T, seed uint64) map[string][]linearizable.Operation[call] {
+	history := map[string][]linearizable.Operation[call]{}
 	run(t, func(t *testing.T, r *rig) {
 		r.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 		random := func(n int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(n))) }
 		reader, err := configstore.New(configstore.Config{Service: "demo",
 			Client: r.consul.Client(), ReadOnly: true, Logger: r.log})
 		must(t, err)
-		var clock, clients, values atomic.Int64
+		var clock, values atomic.Int64
 		var mu sync.Mutex
-		do := func(client *int64, s step, f func() answer) {
-			call := clock.Add(1)
+		do := func(s step, f func() answer) {
+			began := clock.Add(1)
 			a := f()
 			end := clock.Add(1)
 			mu.Lock()
 			defer mu.Unlock()
-			if a.unknown {
+			if a.unknown { // it may be under way for ever
 				end = math.MaxInt64
 			}
-			history = append(history, porcupine.Operation{ClientId: int(*client), Input: s,
-				Call: call, Output: a, Return: end})
-			if a.unknown { // it may be under way for ever
-				*client = clients.Add(1)
-			}
+			history[s.key] = append(history[s.key], linearizable.Operation[call]{Op: call{s, a},
+				Call: began, Return: end})
 		}
-		read := func(client *int64, key string) (e configstore.Entry) {
-			do(client, step{verb: "get", key: key}, func() answer {
+		read := func(key string) (e configstore.Entry) {
+			do(step{verb: "get", key: key}, func() answer {
 				e, err = reader.Get(t.Context(), key)
 				if err != nil && !errors.Is(err, configstore.ErrNotFound) {
 					t.Error(err)
 				}
-				return answer{value: string(e.Value)}
+				return answer{got: string(e.Value)}
 			})
 			return e
 		}
 		var wg sync.WaitGroup
 		for n := range 4 {
-			client, rnd := clients.Add(1), random(n)
+			rnd := random(n)
 			var s *host
 			if n < 3 {
 				s = r.prepare()
@@ -155,7 +141,7 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 					st, index := step{verb: "cas", key: key, value: fmt.Sprint("v", values.Add(1))},
 						uint64(0)
 					if kind%2 == 0 {
-						e := read(&client, key)
+						e := read(key)
 						st.want, index = string(e.Value), e.Index
 					}
 					switch {
@@ -166,7 +152,7 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 					case kind == 5:
 						st.verb, st.value = "put", ""
 					}
-					do(&client, st, func() answer {
+					do(st, func() answer {
 						if s == nil {
 							return strangely(t, r, st, index)
 						}
@@ -192,9 +178,8 @@ func play(t *testing.T, seed uint64) (history []porcupine.Operation) {
 		}
 		wg.Wait()
 		time.Sleep(time.Minute) // for what is late
-		last := clients.Add(1)
-		read(&last, "k0")
-		read(&last, "k1")
+		read("k0")
+		read("k1")
 		for _, s := range r.stores {
 			s.stop()
 		}
@@ -231,20 +216,13 @@ func strangely(t *testing.T, r *rig, s step, index uint64) answer {
 func TestWritesAreLinearizableOnANetworkThatRepeatsAndDelaysThem(t *testing.T) {
 	counted := map[string]int{}
 	for seed := range *flagSeeds {
-		history := play(t, seed)
-		for _, o := range history {
-			counted[fmt.Sprintf("%s %v", o.Input.(step).verb, o.Output.(answer).ok ||
-				o.Output.(answer).unknown)]++
-		}
-		switch result, info := porcupine.CheckOperationsVerbose(register, history,
-			time.Minute); result {
-		case porcupine.Ok:
-		default:
-			t.Errorf("seed %d: the judge says %v", seed, result)
-			for _, partition := range info.PartialLinearizationsOperations() {
-				for _, ops := range partition {
-					t.Logf("as far as it goes: %d of %d", len(ops), len(history))
-				}
+		for key, history := range play(t, seed) {
+			for _, o := range history {
+				counted[fmt.Sprintf("%s %v", o.Op.verb, o.Op.ok || o.Op.unknown)]++
+			}
+			if order, err := linearizable.Check(history, "", register, time.Minute); err != nil {
+				t.Errorf("seed %d, %s: %v; as far as it goes: %d of %d", seed, key, err, len(order),
+					len(history))
 			}
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,9 +37,14 @@ var layers = []struct{ who, never, but string }{
 	{who: `actors|actors/.*[^t]|cmd/.*`, never: `^internal/testkit`}, // actorstest may
 }
 
+// forTests are the modules that go.mod requires for tests alone. Who imports the library gets them,
+// so they are few and small. Others belong into a module below test/, such as that of test/e2e.
+var forTests = []string{"github.com/prometheus/client_model", "github.com/rogpeppe/go-internal",
+	"go.uber.org/goleak", "pgregory.net/rapid"}
+
 func TestPackagesImportOneWay(t *testing.T) {
 	const module = "github.com/coordd/coordd/"
-	seen := 0
+	seen, foreign := 0, ""
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -66,6 +73,9 @@ func TestPackagesImportOneWay(t *testing.T) {
 					"nothing of Prometheus", from, whole)
 			}
 			if !ours {
+				if !strings.HasSuffix(from, "test") {
+					foreign += " " + whole + "/"
+				}
 				continue
 			}
 			seen++
@@ -81,5 +91,16 @@ func TestPackagesImportOneWay(t *testing.T) {
 	})
 	if err != nil || seen < 100 {
 		t.Errorf("%d imports were looked at (%v)", seen, err)
+	}
+	text, err := os.ReadFile("../../go.mod")
+	must(t, err)
+	required := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(text), -1)
+	for _, r := range required {
+		if !strings.Contains(foreign, " "+r[1]+"/") && !slices.Contains(forTests, r[1]) {
+			t.Errorf("go.mod requires %s, which no package of the product imports", r[1])
+		}
+	}
+	if len(required) < 10 {
+		t.Errorf("go.mod requires %q", required)
 	}
 }

@@ -19,10 +19,17 @@ func Environ(without ...string) []string {
 	})
 }
 
-// Build builds the coordd binary into the file path. The flags are those of go build.
+// Build builds the coordd binary into the file path, with the product's go.mod also for the tests of
+// another module. The flags are those of go build.
 func Build(path string, flags ...string) error {
+	const module = "github.com/coordd/coordd"
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return fmt.Errorf("where coordd is: %w", err)
+	}
 	args := append([]string{"build", "-o", path}, flags...)
-	cmd := exec.Command("go", append(args, "github.com/coordd/coordd/cmd/coordd")...)
+	cmd := exec.Command("go", append(args, module+"/cmd/coordd")...)
+	cmd.Dir = strings.TrimSpace(string(root))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building coordd: %w\n%s", err, out)
 	}

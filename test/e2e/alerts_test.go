@@ -27,8 +27,8 @@ import (
 	"github.com/coordd/coordd/internal/asynclog"
 	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/transport"
+	"github.com/coordd/coordd/test/e2e/realprometheus"
 	"github.com/coordd/coordd/test/realconsul"
-	"github.com/coordd/coordd/test/realprometheus"
 	"github.com/coordd/coordd/test/realserver"
 	"github.com/coordd/coordd/test/relay"
 )
@@ -40,7 +40,7 @@ const (
 
 // impatient are the alert rules as they are shipped, but that they fire at once, look back for 4 s,
 // and find a take-over slow that takes 2.5 s. The times themselves promtool replays
-// (test/realprometheus).
+// (test/e2e/realprometheus).
 func impatient(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(alertsFile)

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/coordd/coordd/test/axe"
+	"github.com/coordd/coordd/test/e2e/axe"
 )
 
 // runAxe runs the rules of levels A and AA of WCAG 2.0, 2.1 and 2.2 and the best practices. It

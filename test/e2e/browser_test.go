@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/coordd/coordd/internal/testkit"
-	"github.com/coordd/coordd/test/chromium"
+	"github.com/coordd/coordd/test/e2e/chromium"
 )
 
 // browser is a headless Chromium with one page. What goes wrong in the page fails the test.

@@ -12,17 +12,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/coordd/coordd/actors/election"
+	"github.com/coordd/coordd/test/linearizable"
 )
 
 // Judge writes down what happens to the leadership of elections, and finds out afterwards whether
-// one register explains it: the lock of that election. It knows no rule of the product. Its checker
-// is porcupine (github.com/anishathalye/porcupine, whose models of locks and registers this one
-// follows), its notion of right is linearizability (Herlihy and Wing, "Linearizability: A
-// Correctness Condition for Concurrent Objects", ACM TOPLAS 12(3), 1990): each operation has taken
-// effect at one instant between its call and its return, and in that order they make sense to one
-// register.
+// one register explains it: the lock of that election. It knows no rule of the product. Its notion
+// of right is linearizability (package linearizable): each operation has taken effect at one instant
+// between its call and its return, and in that order they make sense to one register.
 //
 // The register holds nobody, or one candidate with its token. Besides, it knows the largest token
 // so far.
@@ -264,14 +261,13 @@ func (j *Judge) Verdict(limit time.Duration) error {
 			continue
 		}
 		history := complete(all)
-		switch result := porcupine.CheckOperationsTimeout(register, history, limit); result {
-		case porcupine.Ok:
-		case porcupine.Unknown:
+		switch order, err := linearizable.Check(history, held{}, register, limit); {
+		case errors.Is(err, linearizable.ErrLimit):
 			errs = append(errs, fmt.Errorf("election %s: no verdict on %d operations within %v",
 				name, len(history), limit))
-		default:
+		case err != nil:
 			errs = append(errs, fmt.Errorf("election %s: no register does this: %s", name,
-				explain(history, limit)))
+				explain(history, order)))
 		}
 	}
 	return errors.Join(errs...)
@@ -304,7 +300,7 @@ func untold(all []*operation) *operation {
 //   - A loss comes once for each token, after the last that was seen of it, and before the first
 //     sign of a larger one. If only takes that were refused explain the token, it comes before the
 //     last of them returns.
-func complete(all []*operation) (history []porcupine.Operation) {
+func complete(all []*operation) (history []linearizable.Operation[*operation]) {
 	kept, took := takes(all)
 	for _, o := range all {
 		if (o.verb == releasing || o.verb == leaving) && took[o.id] && !o.unknown ||
@@ -313,7 +309,7 @@ func complete(all []*operation) (history []porcupine.Operation) {
 		}
 	}
 	for _, o := range append(kept, losses(all, kept)...) {
-		history = append(history, porcupine.Operation{Input: *o, Call: o.call, Return: o.ret})
+		history = append(history, linearizable.Operation[*operation]{Op: o, Call: o.call, Return: o.ret})
 	}
 	return history
 }
@@ -427,64 +423,42 @@ type held struct {
 	top   uint64 // the largest token so far
 }
 
-var register = porcupine.Model{
-	Init: func() any { return held{} },
-	Step: func(state, input, _ any) (bool, any) {
-		is, o := state.(held), input.(operation)
-		switch o.verb {
-		case taking:
-			if is.id == "" && o.token > is.top {
-				return true, held{o.id, o.token, o.token}
-			}
-			// it never was, or it took what it has
-			return o.unknown || is == held{o.id, o.token, is.top}, is
-		case losing:
-			if is.token == o.token && is.id == o.id {
-				is.id, is.token = "", 0
-			}
-			return o.token <= is.top, is // nothing is lost that nobody has had
-		case releasing, leaving:
-			if is.id == o.id {
-				is.id, is.token = "", 0
-			}
-			return true, is
+// register says whether an operation makes sense in a state, and what the state is then.
+func register(is held, o *operation) (held, bool) {
+	switch o.verb {
+	case taking:
+		if is.id == "" && o.token > is.top {
+			return held{o.id, o.token, o.token}, true
 		}
-		return is == held{o.id, o.token, is.top}, is // a look that finds nobody, too
-	},
-	DescribeOperation: func(input, _ any) string {
-		o := input.(operation)
-		return strings.TrimSpace(o.String())
-	},
+		// it never was, or it took what it has
+		return is, o.unknown || is == held{o.id, o.token, is.top}
+	case losing:
+		if is.token == o.token && is.id == o.id {
+			is.id, is.token = "", 0
+		}
+		return is, o.token <= is.top // nothing is lost that nobody has had
+	case releasing, leaving:
+		if is.id == o.id {
+			is.id, is.token = "", 0
+		}
+		return is, true
+	}
+	return is, is == held{o.id, o.token, is.top} // a look that finds nobody, too
 }
 
-// explain finds the operation that fits nowhere, and what came before it.
-func explain(history []porcupine.Operation, limit time.Duration) string {
-	_, info := porcupine.CheckOperationsVerbose(register, history, limit)
-	var longest []porcupine.Operation
-	for _, partition := range info.PartialLinearizationsOperations() {
-		for _, ops := range partition {
-			if len(ops) > len(longest) {
-				longest = ops
-			}
-		}
-	}
-	fits := map[operation]bool{}
-	for _, o := range longest {
-		fits[o.Input.(operation)] = true
-	}
+// explain finds the operation that fits nowhere, and what came before it in the longest order.
+func explain(history []linearizable.Operation[*operation], longest []*operation) string {
 	var bad *operation
 	for _, o := range history {
-		if o := o.Input.(operation); !fits[o] && (bad == nil || o.ret < bad.ret) {
-			bad = &o
+		if !slices.Contains(longest, o.Op) && (bad == nil || o.Return < bad.ret) {
+			bad = o.Op
 		}
 	}
 	var story []string
 	for i, o := range longest {
-		o := o.Input.(operation)
 		// of work that goes on, and of looks that find the same, the last one will do
 		if i+1 < len(longest) {
-			if next := longest[i+1].Input.(operation); next.verb == o.verb && next.id == o.id &&
-				next.token == o.token {
+			if next := longest[i+1]; next.verb == o.verb && next.id == o.id && next.token == o.token {
 				continue
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/coordd/coordd/actors/operator"
-	"github.com/coordd/coordd/test/chromium"
+	"github.com/coordd/coordd/test/e2e/chromium"
 )
 
 // A pixel near the edge of the first item's square of a member.

@@ -13,12 +13,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/coordd/coordd/test/realprometheus"
+	"github.com/coordd/coordd/test/e2e/realprometheus"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const files = "../../docs/prometheus"
+const files = "../../../docs/prometheus"
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -85,7 +85,7 @@ func TestEachAlertHasAnEntryInTheRunbookAndNoOtherHas(t *testing.T) {
 	names := alerts(t)
 	var entries []string
 	for _, found := range regexp.MustCompile(`(?m)^### (Coordd\w+)$`).FindAllStringSubmatch(
-		read(t, "../../docs/metrics.md"), -1) {
+		read(t, "../../../docs/metrics.md"), -1) {
 		entries = append(entries, found[1])
 	}
 	if !slices.Equal(names, entries) {
@@ -93,7 +93,7 @@ func TestEachAlertHasAnEntryInTheRunbookAndNoOtherHas(t *testing.T) {
 	}
 	entries = nil
 	for _, found := range regexp.MustCompile(`(?m)^\| \[(Coordd\w+)\]\(metrics\.md#(\w+)\) `).
-		FindAllStringSubmatch(read(t, "../../docs/operations.md"), -1) {
+		FindAllStringSubmatch(read(t, "../../../docs/operations.md"), -1) {
 		entries = append(entries, found[1])
 		if found[2] != strings.ToLower(found[1]) {
 			t.Errorf("the row of %s leads to %s", found[1], found[2])

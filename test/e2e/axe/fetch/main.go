@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/coordd/coordd/test/axe"
+	"github.com/coordd/coordd/test/e2e/axe"
 )
 
 func main() {

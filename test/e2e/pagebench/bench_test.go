@@ -1,6 +1,8 @@
 //go:build coordd_long
 
-// Package pagebench measures for how long the page keeps a browser busy while much moves.
+// Package pagebench measures for how long the page keeps a browser busy while much moves:
+//
+//	cd test/e2e && go test -tags coordd_long -run '^$' -bench Page -benchtime 1x ./pagebench
 package pagebench_test
 
 import (
@@ -23,7 +25,7 @@ import (
 	"github.com/coordd/coordd/actors/operator"
 	"github.com/coordd/coordd/actors/web"
 	"github.com/coordd/coordd/internal/devconsul"
-	"github.com/coordd/coordd/test/chromium"
+	"github.com/coordd/coordd/test/e2e/chromium"
 )
 
 // BenchmarkPage shows a service of 100 members in a headless browser while one member is lost and
