@@ -71,10 +71,10 @@ func (s *Store) Pause(ctx context.Context, l Leaving, ack Ack) error {
 }
 
 // Depart does for a dead member all that its own clean stop would have done:
-// [Store.Goodbye], [Store.Resign], and the end of its session. Each is tried until Consul has
-// answered or ctx ends; then the session expires by itself. It reports whether the goodbye
-// was accepted: if not, the record was not the session's any more, perhaps because of an earlier
-// try whose answer was lost.
+// [Store.Goodbye], [Store.Resign], and the end of its session and of its instance. Each is tried
+// until Consul has answered or ctx ends; then the session expires by itself. It reports whether the
+// goodbye was accepted: if not, the record was not the session's any more, perhaps because of an
+// earlier try whose answer was lost.
 func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error) {
 	err = store.Retry(ctx, s, "goodbye", func(ctx context.Context) error {
 		return s.Goodbye(ctx, l)
@@ -91,7 +91,5 @@ func (s *Store) Depart(ctx context.Context, l Leaving) (accepted bool, err error
 	} else if !errors.Is(err, store.ErrRefused) {
 		return accepted, err
 	}
-	return accepted, store.Retry(ctx, s, "session", func(ctx context.Context) error {
-		return s.DestroySession(ctx, l.Session)
-	})
+	return accepted, store.EndSession(ctx, s, l.Session)
 }

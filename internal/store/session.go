@@ -253,6 +253,9 @@ func (s *consul) lookUpSession(ctx context.Context, id string, timeout time.Dura
 			if ttl, err := time.ParseDuration(entries[0].TTL); err == nil {
 				o.TTL = ttl
 			}
+			for _, check := range entries[0].ServiceChecks {
+				o.Check = check.ID
+			}
 		}
 		return checkMeta(c, meta)
 	})

@@ -84,6 +84,16 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 			if pids := s.left(id); len(pids) > 0 {
 				t.Errorf("%d processes of %s are left", len(pids), id)
 			}
+			testkit.Await(t, soon, "Consul shows it no more", func() string {
+				var all []instance // Consul itself takes it away 1 min after its check has ended
+				fetch(t, realconsul.Shared(t).Addr(), "/v1/health/service/"+s.name, &all)
+				for _, i := range all {
+					if i.Service.Meta["coordd-member"] == id {
+						return i.Service.ID
+					}
+				}
+				return ""
+			})
 			testkit.Await(t, workLimit, "what is told of the killed one", func() string {
 				told := s.do("events", id)
 				if strings.Contains(told, id+" has stopped") {

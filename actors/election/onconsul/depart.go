@@ -9,10 +9,10 @@ import (
 )
 
 // Depart resigns for a candidate whose process has died. It gives the leadership of the election up
-// if session has it, and deletes the records of the session's candidates. Then it destroys the
-// session in any case. So the next candidate leads at once. All duties must have ended. It uses
-// Client, Consul, Prefix and Logger of cfg. Depart tries until ctx ends. It tells whether the
-// session led.
+// if session has it, and deletes the records of the session's candidates. Then it ends the session
+// in any case, and takes its instance of the service away. So the next candidate leads at once, and
+// Consul shows the dead one no more. All duties must have ended. It uses Client, Consul, Prefix and
+// Logger of cfg. Depart tries until ctx ends. It tells whether the session led.
 func Depart(ctx context.Context, cfg Config, name, session string) (led bool, err error) {
 	cfg = cfg.withDefaults()
 	client, err := store.Open(store.Config{Client: cfg.Client, Address: cfg.Consul,
@@ -35,8 +35,7 @@ func Depart(ctx context.Context, cfg Config, name, session string) (led bool, er
 		return led, gave
 	}
 	// In any case: what could not be given up is free after the lock-delay then.
-	return led, errors.Join(gave, store.Retry(ctx, client, "departure",
-		func(ctx context.Context) error { return client.DestroySession(ctx, session) }))
+	return led, errors.Join(gave, store.EndSession(ctx, client, session))
 }
 
 // depart makes one attempt. A take of one of the session's candidates may be under way: without the

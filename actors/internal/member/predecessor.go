@@ -125,6 +125,10 @@ func (a *MembershipKeeper) predecessor(ctx context.Context, h holder) (time.Time
 		if err := a.Store.DestroySession(ctx, h.session); err != nil {
 			return time.Time{}, err
 		}
+		if a.Liveness(h.process) == protocol.Dead { // else it reports, or is this process
+			_ = a.Store.DeregisterInstance(ctx, store.Instance{
+				ID: store.InstanceID(a.Service, a.ID, h.process.Instance)})
+		}
 		a.wait(h.session)
 		return time.Now().Add(LockPoll(0, 0)), nil
 	case refuseID:
