@@ -41,9 +41,13 @@ func TestAMemberIsNotReadyWhileItsWorkFails(t *testing.T) {
 		cluster := actorstest.New(t)
 		var broken atomic.Bool
 		broken.Store(true)
+		end := make(chan struct{})
 		n1 := cluster.Start("n1", func(ctx context.Context, item actors.Item) error {
 			if broken.Load() && item.ID == "bad" {
 				return errors.New("cannot reach it")
+			}
+			if item.ID == "deaf" {
+				<-end
 			}
 			<-ctx.Done()
 			return nil
@@ -62,6 +66,17 @@ func TestAMemberIsNotReadyWhileItsWorkFails(t *testing.T) {
 		broken.Store(false)
 		time.Sleep(time.Minute)
 		r.expect("its work runs again", "", http.StatusOK, "ok")
+		cluster.AddWork("deaf")
+		time.Sleep(10 * time.Second)
+		if err := cluster.Operator().RemoveWork(t.Context(), "deaf"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		r.expect("its work does not stop", "", http.StatusServiceUnavailable,
+			"[-]work failed: work of n1 ignores its order to stop: 1 (deaf)")
+		close(end)
+		time.Sleep(10 * time.Second)
+		r.expect("its work has stopped", "", http.StatusOK, "ok")
 		n1.CutOff()
 		time.Sleep(20 * time.Second)
 		r.expect("it is cut off", "", http.StatusServiceUnavailable, "[-]lease failed: the lease")
