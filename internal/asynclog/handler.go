@@ -50,7 +50,7 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
-	h.queue.add(&record{h, ctx, r.Clone()})
+	h.queue.addRecord(&record{h, ctx, r.Clone()})
 	return nil
 }
 

@@ -44,6 +44,7 @@ type Queue struct {
 	accepted uint64 // entries taken so far
 	written  uint64
 	flushes  []flush
+	alike    map[kind]*alike
 	// stalled is what had been written when a flush was given up last: until there is more, others
 	// do not wait.
 	stalled   uint64
@@ -159,6 +160,7 @@ func (q *Queue) writeOne(e entry) {
 // reports whether it is. While nothing at all has been written since a flush was given up, it does
 // not wait again.
 func (q *Queue) Flush(limit time.Duration) bool {
+	q.sumUpAll()
 	q.mu.Lock()
 	if q.accepted == q.written {
 		q.mu.Unlock()
