@@ -16,7 +16,12 @@ import (
 
 func TestEveryLineReadsBackAsItWasWritten(t *testing.T) {
 	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
-		text := func() string { return d.Text("-abcdefghijklmnopqrstuvwxyz %#/äö\n\"", 6) }
+		text := func() (s string) {
+			for range d.IntN(7) {
+				s += string(testkit.Pick(d, []rune("-abcdefghijklmnopqrstuvwxyz %#/äö\n\"")...))
+			}
+			return s
+		}
 		verbs := []history.Verb{history.Boot, history.Dead, history.Start, history.Stop,
 			history.Step, history.Lead, history.Set, history.Del, history.Try, history.Ask,
 			history.Told, history.Logged, history.Refused, history.Saw, history.Restored,

@@ -47,14 +47,5 @@ func (d Dice) Few(n int) int { return d.IntN(1 + n*int(min(draws, 2*(d.seed%draw
 // Bool draws one of two.
 func (d Dice) Bool() bool { return d.IntN(2) == 0 }
 
-// Text draws up to most of these letters.
-func (d Dice) Text(letters string, most int) string {
-	from, text := []rune(letters), make([]rune, d.IntN(most+1))
-	for i := range text {
-		text[i] = from[d.IntN(len(from))]
-	}
-	return string(text)
-}
-
 // Pick draws one of these.
 func Pick[T any](d Dice, from ...T) T { return from[d.IntN(len(from))] }
