@@ -18,7 +18,6 @@ require (
 	golang.org/x/sync v0.22.0
 	golang.org/x/sys v0.48.0
 	golang.org/x/time v0.14.0
-	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -7,13 +7,16 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/facts"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/messages"
-	"pgregory.net/rapid"
 )
 
 func TestATableHoldsWhatItWasMadeOfInOrderAndCannotBeChangedThroughIt(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := rapid.MapOf(rapid.String(), rapid.Int()).Draw(t, "m")
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		m := map[string]int{}
+		for range d.Few(30) {
+			m[string([]rune{d.Int32N(300), d.Int32N(3)}[:d.IntN(3)])] = d.Int()
+		}
 		want := maps.Clone(m)
 		table := messages.TableOf(m)
 		for id := range m {

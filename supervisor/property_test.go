@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/supervisor"
-	"pgregory.net/rapid"
 )
 
 // life is how one incarnation of a child goes. Durations are drawn so that they
@@ -50,48 +50,41 @@ type childSpec struct {
 const patience = 3 * time.Second
 
 // drawSpec draws a tree. In hurry it may have a deadline, and so may those inside.
-func drawSpec(t *rapid.T, depth int, hurry bool) *spec {
+func drawSpec(d testkit.Dice, depth int, hurry bool) *spec {
 	s := &spec{
-		strategy: rapid.SampledFrom([]supervisor.Strategy{supervisor.OneForOne,
-			supervisor.OneForAll, supervisor.RestForOne}).Draw(t, "strategy"),
-		limit:    rapid.SampledFrom([]int{-1, 1, 3}).Draw(t, "limit"),
-		together: rapid.Bool().Draw(t, "together"),
+		strategy: testkit.Pick(d, supervisor.OneForOne, supervisor.OneForAll,
+			supervisor.RestForOne),
+		limit:    testkit.Pick(d, -1, 1, 3),
+		together: d.Bool(),
 	}
 	if hurry {
-		s.stop = rapid.SampledFrom([]time.Duration{0, 1, time.Second,
-			5 * time.Second}).Draw(t, "stop timeout")
+		s.stop = testkit.Pick(d, 0, 1, time.Second, 5*time.Second)
 	}
-	for i := range rapid.IntRange(1, 4).Draw(t, "children") {
+	for i := range 1 + d.Few(3) {
 		c := childSpec{
 			name: string(rune('a' + i)),
-			restart: rapid.SampledFrom([]supervisor.Restart{supervisor.Permanent,
-				supervisor.Transient, supervisor.Temporary}).Draw(t, "restart"),
-			gate: rapid.Bool().Draw(t, "gate"),
+			restart: testkit.Pick(d, supervisor.Permanent, supervisor.Transient,
+				supervisor.Temporary),
+			gate: d.Bool(),
 		}
-		if depth > 0 && rapid.IntRange(0, 2).Draw(t, "nested") == 0 {
-			c.tree = drawSpec(t, depth-1, hurry)
+		if depth > 0 && d.IntN(3) == 0 {
+			c.tree = drawSpec(d, depth-1, hurry)
 		} else {
-			c.lives = rapid.SliceOfN(rapid.Custom(drawLife), 0, 4).Draw(t, "lives")
+			for range d.Few(4) {
+				c.lives = append(c.lives, drawLife(d))
+			}
 		}
 		s.children = append(s.children, c)
 	}
 	return s
 }
 
-func drawLife(t *rapid.T) life {
-	second := func(from, to int, name string) time.Duration {
-		return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
-	}
-	l := life{ready: second(0, 2, "ready"), run: second(0, 4, "run"), way: rapid.IntRange(0,
-		5).Draw(t, "way"), spawn: rapid.Bool().Draw(t, "spawn")}
-	l.dyn = rapid.SampledFrom([]supervisor.Restart{supervisor.Transient,
-		supervisor.Temporary}).Draw(t, "dynamic")
-	l.deep, l.hangs = rapid.Bool().Draw(t, "deep"), rapid.Bool().Draw(t, "hangs")
-	l.gate = rapid.Bool().Draw(t, "gated")
-	l.panic = rapid.Bool().Draw(t, "panic")
-	l.stop = rapid.SampledFrom([]time.Duration{0, 0, time.Second, 2 * time.Second,
-		8 * time.Second}).Draw(t, "stop")
-	return l
+func drawLife(d testkit.Dice) life {
+	second := func(most int) time.Duration { return time.Duration(d.IntN(most+1)) * time.Second }
+	return life{ready: second(2), run: second(4), way: d.IntN(6), spawn: d.Bool(),
+		dyn: testkit.Pick(d, supervisor.Transient, supervisor.Temporary), deep: d.Bool(),
+		hangs: d.Bool(), gate: d.Bool(), panic: d.Bool(),
+		stop: testkit.Pick(d, 0, 0, time.Second, 2*time.Second, 8*time.Second)}
 }
 
 // witness watches the children from inside and notes what must not be.
@@ -286,12 +279,12 @@ func (w *witness) dynamic(path string, l life) supervisor.Child {
 // Whatever the children do: no two incarnations of one overlap, they stop in
 // reverse order, Run returns, and what it returns is the truth.
 func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		hurry := rapid.Bool().Draw(rt, "hurry")
-		s := drawSpec(rt, 2, hurry)
-		stopAfter := time.Duration(rapid.IntRange(0, 30).Draw(rt, "stop after")) * time.Second
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		hurry := d.Bool()
+		s := drawSpec(d, 2, hurry)
+		stopAfter := time.Duration(d.IntN(31)) * time.Second
 		const whole = 40 * (patience + 8*time.Second) // for a stop
-		if rapid.Bool().Draw(rt, "stops itself, if at all") {
+		if d.Bool() {
 			stopAfter = 3 * whole
 		}
 		w := &witness{hurry: hurry, running: map[string]int{}, asked: map[string]time.Time{},
@@ -300,7 +293,7 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 		tree := w.build("root", s)
 		sup, err := supervisor.New("root", tree, quiet, supervisor.WithStopTimeout(s.stop))
 		if err != nil {
-			rt.Fatal(err)
+			t.Fatal(err)
 		}
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), stopAfter)
@@ -336,7 +329,7 @@ func TestAnyTreeKeepsItsGuarantees(t *testing.T) {
 			w.checkCounters(sup.Counters())
 		})
 		for _, f := range w.faults {
-			rt.Error(f)
+			t.Error(f)
 		}
 	})
 }

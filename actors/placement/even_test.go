@@ -5,9 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // fresh returns m empty members and n free items.
@@ -61,13 +60,13 @@ func (in input) joinedBy(j int) input {
 // In a rollout the share of each changes with their number, and so may what the newest keep; with
 // different weights and capacities a joiner makes room for what did not fit.
 func TestALeaveAndAJoinMoveNothingElseOutsideOfARollout(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := shape{maxMembers: 8, maxItems: 50, pins: rapid.Bool().Draw(t, "pins"),
-			zones: rapid.Bool().Draw(t, "zones"), weighted: rapid.Bool().Draw(t, "weighted")}
-		s.capacities = !s.weighted && rapid.Bool().Draw(t, "capacities")
-		in := s.generator().Draw(t, "input")
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		s := shape{maxMembers: 8, maxItems: 50, pins: d.Bool(),
+			zones: d.Bool(), weighted: d.Bool()}
+		s.capacities = !s.weighted && d.Bool()
+		in := s.draw(d)
 		in = in.carryOut(in.plan())
-		j := rapid.IntRange(0, len(in.members)-1).Draw(t, "member")
+		j := d.IntN(len(in.members))
 		for _, mv := range in.without(j).plan().Moves {
 			if mv.From != none {
 				t.Fatalf("member %d has gone: %+v", j, mv)
@@ -115,8 +114,8 @@ func TestLeaveAndJoinMoveTheMinimumAtScale(t *testing.T) {
 
 func TestEvenPlansDifferByOneAtMost(t *testing.T) {
 	s := shape{maxMembers: 10, maxItems: 100, transit: true}
-	rapid.Check(t, func(t *rapid.T) {
-		in := s.generator().Draw(t, "input")
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := s.draw(d)
 		if len(in.items) == 0 {
 			return
 		}
@@ -131,8 +130,8 @@ func TestEvenPlansDifferByOneAtMost(t *testing.T) {
 // all.
 func TestNoPlanMovesFewer(t *testing.T) {
 	s := shape{maxMembers: 4, maxItems: 12, capacities: true, drains: true, transit: true}
-	rapid.Check(t, func(t *rapid.T) {
-		in := s.generator().Draw(t, "input")
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := s.draw(d)
 		if len(in.items) == 0 {
 			return
 		}

@@ -5,9 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"pgregory.net/rapid"
-
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 const none = placement.None
@@ -80,68 +79,61 @@ type shape struct {
 	zones                bool // up to three, and items in groups
 }
 
-func (s shape) generator() *rapid.Generator[input] {
-	return rapid.Custom(func(t *rapid.T) input {
-		// The sizes are drawn one by one so that a failure shrinks to a small input; the rest comes
-		// from a seed, because rapid's own numbers are mostly small ones, and its inputs would be
-		// too even.
-		var in input
-		m := s.maxMembers - rapid.IntRange(0, s.maxMembers-1).Draw(t, "fewer members")
-		n := s.maxItems - rapid.IntRange(0, s.maxItems).Draw(t, "fewer items")
-		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		unit := []uint64{0, 1, 7}[r.IntN(3)]
-		average := 4 * n / m
-		for j := range m {
-			mem := placement.Member{ID: fmt.Sprintf("m%03d", j)}
-			if s.capacities && r.IntN(2) == 0 {
-				mem.Capacity = uint64(1 + r.IntN(2*average+2))
-			}
-			mem.Drain = s.drains && r.IntN(5) == 0
-			mem.Newest = s.rollout && r.IntN(3) == 0
-			if s.zones {
-				mem.Zone = []string{"", "a", "b"}[r.IntN(3)]
-			}
-			in.members = append(in.members, mem)
+func (s shape) draw(d testkit.Dice) input {
+	return s.sized(d.Rand, 1+d.Few(s.maxMembers-1), d.Few(s.maxItems))
+}
+
+// sized draws an input of m members and n items.
+func (s shape) sized(r *rand.Rand, m, n int) (in input) {
+	unit := []uint64{0, 1, 7}[r.IntN(3)]
+	average := 4 * n / m
+	for j := range m {
+		mem := placement.Member{ID: fmt.Sprintf("m%03d", j)}
+		if s.capacities && r.IntN(2) == 0 {
+			mem.Capacity = uint64(1 + r.IntN(2*average+2))
 		}
-		// Few owners make uneven inputs, as after a join.
-		owners := 1 + r.IntN(m)
-		// Mixed or all alike, few of them free or nearly all.
-		heavy := 1 + r.IntN(len(weights))
-		free, leaving, pinned := r.IntN(100), r.IntN(60), r.IntN(60)
-		grouped, size := r.IntN(2) == 0, 1+r.IntN(9)
-		for i := range n {
-			it := placement.Item{ID: fmt.Sprintf("w%04d", i), Weight: unit}
-			if s.weighted {
-				it.Weight = weights[r.IntN(heavy)]
-			}
-			if !s.transit || r.IntN(100) >= free {
-				it.Owner = at(r.IntN(owners))
-				it.Leaving = s.transit && r.IntN(100) < leaving
-			}
-			if s.zones && grouped {
-				it.ID = fmt.Sprintf("w%04d:%d", i/size, i%size)
-			}
-			if s.zones && it.Owner == none {
-				it.Near = placement.Place(r.IntN(m + 2))
-			}
-			if s.pins && r.IntN(100) < pinned {
-				it.Pin = at(r.IntN(m + 1)) // m: absent
-			}
-			in.items = append(in.items, it)
+		mem.Drain = s.drains && r.IntN(5) == 0
+		mem.Newest = s.rollout && r.IntN(3) == 0
+		if s.zones {
+			mem.Zone = []string{"", "a", "b"}[r.IntN(3)]
 		}
-		return in
-	})
+		in.members = append(in.members, mem)
+	}
+	// Few owners make uneven inputs, as after a join.
+	owners := 1 + r.IntN(m)
+	// Mixed or all alike, few of them free or nearly all.
+	heavy := 1 + r.IntN(len(weights))
+	free, leaving, pinned := r.IntN(100), r.IntN(60), r.IntN(60)
+	grouped, size := r.IntN(2) == 0, 1+r.IntN(9)
+	for i := range n {
+		it := placement.Item{ID: fmt.Sprintf("w%04d", i), Weight: unit}
+		if s.weighted {
+			it.Weight = weights[r.IntN(heavy)]
+		}
+		if !s.transit || r.IntN(100) >= free {
+			it.Owner = at(r.IntN(owners))
+			it.Leaving = s.transit && r.IntN(100) < leaving
+		}
+		if s.zones && grouped {
+			it.ID = fmt.Sprintf("w%04d:%d", i/size, i%size)
+		}
+		if s.zones && it.Owner == none {
+			it.Near = placement.Place(r.IntN(m + 2))
+		}
+		if s.pins && r.IntN(100) < pinned {
+			it.Pin = at(r.IntN(m + 1)) // m: absent
+		}
+		in.items = append(in.items, it)
+	}
+	return in
 }
 
 // everything is the widest shape: whatever holds for all inputs is tested with it.
-func everything(t *rapid.T) input {
+func everything(d testkit.Dice) input {
 	s := shape{maxMembers: 8, maxItems: 50, drains: true, transit: true}
-	s.weighted = rapid.Bool().Draw(t, "weighted")
-	s.capacities = rapid.Bool().Draw(t, "capacities")
-	s.pins = rapid.Bool().Draw(t, "pins")
-	s.rollout = rapid.Bool().Draw(t, "rollout")
-	s.zones = rapid.Bool().Draw(t, "zones")
-	return s.generator().Draw(t, "input")
+	s.weighted, s.capacities, s.pins = d.Bool(), d.Bool(), d.Bool()
+	s.rollout, s.zones = d.Bool(), d.Bool()
+	return s.draw(d)
 }
 
 // plain returns the input without versions.

@@ -4,9 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // heldMoves counts the moves of a plan that take an item from an owner.
@@ -48,12 +47,6 @@ func (in input) fewest(p placement.Outcome) int {
 			pinned[m]++
 		}
 	}
-	newest, older := false, false
-	for _, m := range in.members {
-		if !m.Drain {
-			newest, older = newest || m.Newest, older || !m.Newest
-		}
-	}
 	share := func(j int, level int64) int64 {
 		room := int64(math.MaxInt64)
 		switch m := in.members[j]; {
@@ -76,7 +69,7 @@ func (in input) fewest(p placement.Outcome) int {
 	}
 	spare, saved := unpinned-filled(level), int64(0)
 	for j, m := range in.members {
-		keeps, favoured := level, m.Newest && newest && older
+		keeps, favoured := level, m.Newest && in.rollout()
 		if favoured {
 			keeps = 2 * (level + min(spare, 1))
 		}
@@ -93,11 +86,11 @@ func (in input) fewest(p placement.Outcome) int {
 }
 
 func TestAnEvenPlanTakesNoMoreItemsFromOwnersThanAnyPlanHasTo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
 		s := shape{maxMembers: 8, maxItems: 50, drains: true, transit: true,
-			capacities: rapid.Bool().Draw(t, "capacities"), pins: rapid.Bool().Draw(t, "pins"),
-			rollout: rapid.Bool().Draw(t, "rollout"), zones: rapid.Bool().Draw(t, "zones")}
-		in := s.generator().Draw(t, "input")
+			capacities: d.Bool(), pins: d.Bool(),
+			rollout: d.Bool(), zones: d.Bool()}
+		in := s.draw(d)
 		p := in.plan()
 		if got, want := heldMoves(p), in.fewest(p); got != want {
 			t.Fatalf("%d held items move, and %d have to", got, want)

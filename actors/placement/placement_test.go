@@ -2,18 +2,18 @@ package placement_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 func TestEqualInputGivesAnEqualPlanAndIsNotModified(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := everything(t)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := everything(d)
 		before := in.clone()
 		first, second := in.plan(), in.plan()
 		if !reflect.DeepEqual(first, second) {
@@ -26,8 +26,8 @@ func TestEqualInputGivesAnEqualPlanAndIsNotModified(t *testing.T) {
 }
 
 func TestNothingIsLost(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := everything(t)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := everything(d)
 		p := in.plan()
 		moves := make(map[int32]placement.Move)
 		for _, mv := range p.Moves {
@@ -66,8 +66,8 @@ func TestNothingIsLost(t *testing.T) {
 }
 
 func TestLimitsAreHard(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := everything(t)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := everything(d)
 		p := in.plan()
 		loads := in.carryOut(p).held()
 		if !slices.Equal(loads, p.Loads) {
@@ -82,8 +82,8 @@ func TestLimitsAreHard(t *testing.T) {
 }
 
 func TestPlanningAgainMovesNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := everything(t)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := everything(d)
 		p := in.plan()
 		again := in.carryOut(p).plan()
 		if len(again.Moves) > 0 {
@@ -96,8 +96,8 @@ func TestPlanningAgainMovesNothing(t *testing.T) {
 }
 
 func TestAnItemThatFitsIsPlaced(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := everything(t)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := everything(d)
 		p := in.plan()
 		out := in.carryOut(p)
 		for _, u := range p.Unplaced {
@@ -116,8 +116,8 @@ func TestAnItemThatFitsIsPlaced(t *testing.T) {
 }
 
 func TestEveryMoveNamesItsReason(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := everything(t)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := everything(d)
 		held := in.held()
 		left := make([]uint64, len(held)) // what a member has given up, by any reason
 		for _, mv := range in.plan().Moves {
@@ -154,8 +154,8 @@ func TestEveryMoveNamesItsReason(t *testing.T) {
 }
 
 func TestFreeItemsComeFirst(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := everything(t)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := everything(d)
 		byMember := !slices.ContainsFunc(in.items, func(it placement.Item) bool {
 			return it.Pin != none || weight(it) != weight(in.items[0])
 		}) && !slices.ContainsFunc(in.members, func(m placement.Member) bool {
@@ -179,9 +179,9 @@ func TestFreeItemsComeFirst(t *testing.T) {
 // inputs: it keeps no list of the items that are free, leaving or pinned when these are many.
 func TestLargeInputs(t *testing.T) {
 	for seed := range 12 {
-		s := shape{maxMembers: 30, maxItems: 12_000, drains: true, transit: true}
+		s := shape{drains: true, transit: true}
 		s.weighted, s.capacities, s.pins = seed&1 > 0, seed&2 > 0, seed&4 > 0
-		in := s.generator().Example(seed)
+		in := s.sized(rand.New(rand.NewPCG(uint64(seed), 0)), 30, 12_000)
 		p := in.plan()
 		out := in.carryOut(p)
 		loads := out.held()

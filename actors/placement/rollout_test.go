@@ -5,20 +5,23 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // rollout draws an input in which some members are of the newest version and others are not.
-func rollout(t *rapid.T, s shape) input {
+func rollout(d testkit.Dice, s shape) input {
 	s.rollout = true
-	return s.generator().Filter(input.rollout).Draw(t, "input")
+	for {
+		if in := s.sized(d.Rand, 2+d.Few(s.maxMembers-2), d.Few(s.maxItems)); in.rollout() {
+			return in
+		}
+	}
 }
 
 func TestVersionsThatAllShareMeanNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := everything(t).plain()
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := everything(d).plain()
 		want := in.plan()
 		for j := range in.members {
 			in.members[j].Newest = true
@@ -30,9 +33,9 @@ func TestVersionsThatAllShareMeanNothing(t *testing.T) {
 }
 
 func TestARolloutCostsNoMoves(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := rollout(t, shape{maxMembers: 8, maxItems: 50, drains: true, transit: true,
-			capacities: rapid.Bool().Draw(t, "capacities"), pins: rapid.Bool().Draw(t, "pins")})
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := rollout(d, shape{maxMembers: 8, maxItems: 50, drains: true, transit: true,
+			capacities: d.Bool(), pins: d.Bool()})
 		p, plain := in.plan(), in.plain().plan()
 		if heldMoves(p) > heldMoves(plain) || len(p.Unplaced) != len(plain.Unplaced) {
 			t.Fatalf("%d held items move and %d have no place; without versions %d and %d",
@@ -42,9 +45,9 @@ func TestARolloutCostsNoMoves(t *testing.T) {
 }
 
 func TestInARolloutOlderMembersGetHalfAShareWhileANewerOneMayHaveMore(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := rollout(t, shape{maxMembers: 8, maxItems: 50, drains: true, transit: true,
-			capacities: rapid.Bool().Draw(t, "capacities")})
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := rollout(d, shape{maxMembers: 8, maxItems: 50, drains: true, transit: true,
+			capacities: d.Bool()})
 		if len(in.items) == 0 {
 			return
 		}
@@ -71,14 +74,15 @@ func TestInARolloutOlderMembersGetHalfAShareWhileANewerOneMayHaveMore(t *testing
 }
 
 func TestAWeightedRolloutLoadsNobodyMoreThanTwiceTheAverageAndAnItem(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
 		s := shape{maxMembers: 8, maxItems: 50, drains: true, transit: true, weighted: true,
 			rollout: true}
-		in := s.generator().Filter(func(in input) bool {
-			return in.rollout() && slices.ContainsFunc(in.items, func(it placement.Item) bool {
-				return weight(it) != weight(in.items[0])
-			})
-		}).Draw(t, "input")
+		in := rollout(d, s)
+		if !slices.ContainsFunc(in.items, func(it placement.Item) bool {
+			return weight(it) != weight(in.items[0])
+		}) {
+			return
+		}
 		var total, heaviest, takers uint64
 		for _, it := range in.items {
 			total, heaviest = total+weight(it), max(heaviest, weight(it))

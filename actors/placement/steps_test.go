@@ -1,12 +1,10 @@
 package placement_test
 
 import (
-	"math/rand/v2"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // execution carries plans out as a cluster does: owners are asked, release when their work has
@@ -19,9 +17,8 @@ type execution struct {
 
 // step does each possible thing to each item with a chance, and tells whether anything is left to
 // do.
-func (e *execution) step(t *rapid.T) (busy bool) {
-	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "step"), 0))
-	happens := func() bool { return r.IntN(100) < e.pace }
+func (e *execution) step(d testkit.Dice) (busy bool) {
+	happens := func() bool { return d.IntN(100) < e.pace }
 	p := e.plan()
 	leaves := make(map[int32]bool)
 	for _, mv := range p.Moves {
@@ -57,10 +54,10 @@ func (e *execution) step(t *rapid.T) (busy bool) {
 	return busy
 }
 
-func (e *execution) run(t *rapid.T) {
-	e.pace = rapid.SampledFrom([]int{10, 50, 90}).Draw(t, "pace")
+func (e *execution) run(t *testing.T, d testkit.Dice) {
+	e.pace = testkit.Pick(d, 10, 50, 90)
 	for range 1000 {
-		if !e.step(t) {
+		if !e.step(d) {
 			return
 		}
 	}
@@ -81,15 +78,15 @@ func foreseen(p placement.Outcome) (releases, grants int) {
 }
 
 func TestEvenPlansAreSteadyWhileTheyAreCarriedOut(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
 		s := shape{maxMembers: 6, maxItems: 25, drains: true, transit: true}
-		s.capacities = rapid.Bool().Draw(t, "capacities")
-		s.pins = rapid.Bool().Draw(t, "pins")
-		s.rollout = rapid.Bool().Draw(t, "rollout")
-		s.zones = rapid.Bool().Draw(t, "zones")
-		e := execution{input: s.generator().Draw(t, "input")}
+		s.capacities = d.Bool()
+		s.pins = d.Bool()
+		s.rollout = d.Bool()
+		s.zones = d.Bool()
+		e := execution{input: s.draw(d)}
 		releases, grants := foreseen(e.plan())
-		e.run(t)
+		e.run(t, d)
 		if e.releases != releases || e.grants != grants {
 			t.Fatalf("the first plan has %d releases and %d grants; it took %d and %d", releases,
 				grants, e.releases, e.grants)
@@ -99,15 +96,15 @@ func TestEvenPlansAreSteadyWhileTheyAreCarriedOut(t *testing.T) {
 
 func TestWeightedPlansSettleWhenCarriedOutInSteps(t *testing.T) {
 	var planned, took int
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
 		s := shape{maxMembers: 6, maxItems: 25, weighted: true, drains: true, transit: true}
-		s.capacities = rapid.Bool().Draw(t, "capacities")
-		s.pins = rapid.Bool().Draw(t, "pins")
-		s.rollout = rapid.Bool().Draw(t, "rollout")
-		s.zones = rapid.Bool().Draw(t, "zones")
-		e := execution{input: s.generator().Draw(t, "input")}
+		s.capacities = d.Bool()
+		s.pins = d.Bool()
+		s.rollout = d.Bool()
+		s.zones = d.Bool()
+		e := execution{input: s.draw(d)}
 		releases, _ := foreseen(e.plan())
-		e.run(t)
+		e.run(t, d)
 		planned, took = planned+releases, took+e.releases
 		if complaint := e.unfair(); complaint != "" {
 			t.Fatal(complaint)

@@ -4,21 +4,20 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // settled draws members and items of different weights and lets a first plan place them.
-func settled(t *rapid.T) input {
+func settled(d testkit.Dice) input {
 	s := shape{maxMembers: 8, maxItems: 60, weighted: true}
-	in := s.generator().Draw(t, "input")
+	in := s.draw(d)
 	return in.carryOut(in.plan())
 }
 
 func TestWeightedSpreadIsAtMostTheHeaviestItem(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := settled(t)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := settled(d)
 		var heaviest uint64
 		for _, it := range in.items {
 			heaviest = max(heaviest, weight(it))
@@ -30,12 +29,12 @@ func TestWeightedSpreadIsAtMostTheHeaviestItem(t *testing.T) {
 }
 
 func TestWeightedLeaveMovesOnlyTheOrphans(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := settled(t)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := settled(d)
 		if len(in.members) == 1 {
 			return
 		}
-		in = in.without(rapid.IntRange(0, len(in.members)-1).Draw(t, "gone"))
+		in = in.without(d.IntN(len(in.members)))
 		for _, mv := range in.plan().Moves {
 			if mv.From != none {
 				t.Fatalf("%+v", mv)
@@ -45,9 +44,9 @@ func TestWeightedLeaveMovesOnlyTheOrphans(t *testing.T) {
 }
 
 func TestWeightedJoinMovesOnlyToTheJoiner(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := settled(t)
-		j := rapid.IntRange(0, len(in.members)).Draw(t, "joiner")
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := settled(d)
+		j := d.IntN(len(in.members) + 1)
 		for _, mv := range in.joinedBy(j).plan().Moves {
 			if mv.To != at(j) {
 				t.Fatalf("%+v, the joiner is %d", mv, j)
@@ -58,8 +57,8 @@ func TestWeightedJoinMovesOnlyToTheJoiner(t *testing.T) {
 
 func TestBalanceMovesShrinkTheSpread(t *testing.T) {
 	s := shape{maxMembers: 8, maxItems: 60, weighted: true, capacities: true}
-	rapid.Check(t, func(t *rapid.T) {
-		in := s.generator().Draw(t, "input")
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := s.draw(d)
 		for j := range in.members {
 			if c := &in.members[j].Capacity; *c > 0 {
 				*c = max(*c, in.held()[j]) // nothing has to move

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/coordd/coordd/actors/placement"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // withoutZones returns the input without them.
@@ -20,8 +19,8 @@ func (in input) withoutZones() input {
 }
 
 func TestZonesCostNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := everything(t)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		in := everything(d)
 		p, plain := in.plan(), in.withoutZones().plan()
 		if !slices.Equal(p.Loads, plain.Loads) || !slices.Equal(p.Unplaced, plain.Unplaced) ||
 			len(p.Moves) > len(plain.Moves) || heldMoves(p) > heldMoves(plain) {
@@ -58,11 +57,11 @@ func (in input) stays(p placement.Outcome) (stay, could int) {
 }
 
 func TestItemsOfOneWeightStayInTheirZoneAsFarAsThatGoes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
 		s := shape{maxMembers: 8, maxItems: 50, drains: true, transit: true, zones: true,
-			capacities: rapid.Bool().Draw(t, "capacities"), pins: rapid.Bool().Draw(t, "pins"),
-			rollout: rapid.Bool().Draw(t, "rollout")}
-		in := s.generator().Draw(t, "input")
+			capacities: d.Bool(), pins: d.Bool(),
+			rollout: d.Bool()}
+		in := s.draw(d)
 		for i := range in.items {
 			in.items[i].ID = fmt.Sprintf("w%04d", i) // no groups
 		}

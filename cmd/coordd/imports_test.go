@@ -40,7 +40,7 @@ var layers = []struct{ who, never, but string }{
 // forTests are the modules that go.mod requires for tests alone. Who imports the library gets them,
 // so they are few and small. Others belong into a module below test/, such as that of test/e2e.
 var forTests = []string{"github.com/prometheus/client_model", "github.com/rogpeppe/go-internal",
-	"go.uber.org/goleak", "pgregory.net/rapid"}
+	"go.uber.org/goleak"}
 
 func TestPackagesImportOneWay(t *testing.T) {
 	const module = "github.com/coordd/coordd/"

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/hashicorp/consul/api"
-	"pgregory.net/rapid"
 )
 
 // modelKey is what the model below knows of a key.
@@ -110,7 +110,7 @@ func (m *model) compare(d devconsul.Dump) error {
 // TestAnyHistoryAgreesWithAPlainMap runs random requests, restores included, and compares the store
 // with a map after each one.
 func TestAnyHistoryAgreesWithAPlainMap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
 		s := devconsul.New(devconsul.Config{})
 		defer s.Close()
 		kv, sess, ctx := s.Client().KV(), s.Client().Session(),
@@ -118,61 +118,54 @@ func TestAnyHistoryAgreesWithAPlainMap(t *testing.T) {
 		m := &model{keys: make(map[string]modelKey), sessions: make(map[string]bool)}
 		s.OnCommit(m.commit)
 
-		key := rapid.SampledFrom([]string{"a", "a/", "a/b", "a/b/c", "a/bc", "ab", "b", "b/a"})
-		value := rapid.SampledFrom([]string{"", "1", "2"})
-		var ids []string
-		session := func(t *rapid.T) string {
-			return rapid.SampledFrom(append([]string{"none"}, ids...)).Draw(t, "session")
+		key := func() string {
+			return testkit.Pick(d, "a", "a/", "a/b", "a/b/c", "a/bc", "ab", "b", "b/a")
 		}
-		pair := func(t *rapid.T) *api.KVPair {
-			k := key.Draw(t, "key")
-			p := &api.KVPair{Key: k, Value: []byte(value.Draw(t, "value")), Session: session(t)}
-			p.ModifyIndex = rapid.SampledFrom([]uint64{0, 1, m.keys[k].modify}).Draw(t, "index")
-			return p
+		ids := []string{"none"}
+		pair := func() *api.KVPair {
+			k := key()
+			return &api.KVPair{Key: k, Value: []byte(testkit.Pick(d, "", "1", "2")),
+				Session:     testkit.Pick(d, ids...),
+				ModifyIndex: testkit.Pick(d, 0, 1, m.keys[k].modify)}
 		}
 		var snap devconsul.Snapshot
 		var snapModel model
-		t.Repeat(map[string]func(*rapid.T){
-			"put":         func(t *rapid.T) { kv.Put(pair(t), ctx) },
-			"cas":         func(t *rapid.T) { kv.CAS(pair(t), ctx) },
-			"acquire":     func(t *rapid.T) { kv.Acquire(pair(t), ctx) },
-			"release":     func(t *rapid.T) { kv.Release(pair(t), ctx) },
-			"delete":      func(t *rapid.T) { kv.Delete(key.Draw(t, "key"), ctx) },
-			"delete-cas":  func(t *rapid.T) { kv.DeleteCAS(pair(t), ctx) },
-			"delete-tree": func(t *rapid.T) { kv.DeleteTree(key.Draw(t, "prefix"), ctx) },
-			"txn": func(t *rapid.T) {
-				verb := rapid.SampledFrom([]api.KVOp{
-					"set", "cas", "lock", "unlock", "delete", "delete-cas", "delete-tree",
-					"get-or-empty", "check-index", "check-not-exists",
-				})
+		acts := []func(){
+			func() { kv.Put(pair(), ctx) },
+			func() { kv.CAS(pair(), ctx) },
+			func() { kv.Acquire(pair(), ctx) },
+			func() { kv.Release(pair(), ctx) },
+			func() { kv.Delete(key(), ctx) },
+			func() { kv.DeleteCAS(pair(), ctx) },
+			func() { kv.DeleteTree(key(), ctx) },
+			func() {
 				var ops api.KVTxnOps
-				for range rapid.IntRange(1, 4).Draw(t, "ops") {
-					p := pair(t)
-					ops = append(ops, &api.KVTxnOp{
-						Verb: verb.Draw(t, "verb"), Key: p.Key, Value: p.Value, Session: p.Session,
-						Index: p.ModifyIndex,
-					})
+				for range 1 + d.IntN(4) {
+					p := pair()
+					ops = append(ops, &api.KVTxnOp{Verb: testkit.Pick[api.KVOp](d, "set", "cas",
+						"lock", "unlock", "delete", "delete-cas", "delete-tree", "get-or-empty",
+						"check-index", "check-not-exists"), Key: p.Key, Value: p.Value,
+						Session: p.Session, Index: p.ModifyIndex})
 				}
 				kv.Txn(ops, nil)
 			},
-			"create session": func(t *rapid.T) {
-				behavior := rapid.SampledFrom([]string{"release", "delete"}).Draw(t, "behavior")
+			func() {
 				// Without a lock-delay, so that no outcome depends on the clock.
 				var out struct{ ID string }
-				body := map[string]any{"Behavior": behavior, "LockDelay": "0s",
-					"Checks": []string{}}
+				body := map[string]any{"Behavior": testkit.Pick(d, "release", "delete"),
+					"LockDelay": "0s", "Checks": []string{}}
 				if _, err := s.Client().Raw().Write("/v1/session/create", body, &out,
 					ctx); err != nil {
 					t.Fatal(err)
 				}
 				ids = append(ids, out.ID)
 			},
-			"destroy session": func(t *rapid.T) { sess.Destroy(session(t), ctx) },
-			"snapshot": func(t *rapid.T) {
+			func() { sess.Destroy(testkit.Pick(d, ids...), ctx) },
+			func() {
 				snap = s.Snapshot()
 				snapModel = model{keys: maps.Clone(m.keys), sessions: maps.Clone(m.sessions)}
 			},
-			"restore": func(t *rapid.T) {
+			func() {
 				if snap == (devconsul.Snapshot{}) {
 					return
 				}
@@ -181,11 +174,12 @@ func TestAnyHistoryAgreesWithAPlainMap(t *testing.T) {
 				}
 				m.keys, m.sessions = maps.Clone(snapModel.keys), maps.Clone(snapModel.sessions)
 			},
-			"": func(t *rapid.T) {
-				if err := m.compare(s.Dump()); err != nil {
-					t.Fatal(err)
-				}
-			},
-		})
+		}
+		for range d.Few(60) {
+			testkit.Pick(d, acts...)()
+			if err := m.compare(s.Dump()); err != nil {
+				t.Fatal(err)
+			}
+		}
 	})
 }

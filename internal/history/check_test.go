@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/history"
-	"pgregory.net/rapid"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 // Histories from anywhere are judged, not crashed on.
 func TestCheckJudgesAnyHistory(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
 		verbs := []history.Verb{history.Boot, history.Alive, history.End, history.Dead,
 			history.Start, history.Stop, history.Ran, history.Step, history.Lead, history.Unlead,
 			history.Freeze, history.Thaw, history.Early, history.Set, history.Del, history.Acked, history.Try,
@@ -18,17 +18,14 @@ func TestCheckJudgesAnyHistory(t *testing.T) {
 			history.Restored, history.Calm, history.Close}
 		var events []history.Event
 		at := time.Unix(0, 0)
-		for range rapid.IntRange(0, 40).Draw(t, "n") {
-			at = at.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "dt")) * time.Second)
+		for range d.Few(40) {
+			at = at.Add(time.Duration(d.IntN(4)) * time.Second)
 			events = append(events, history.Event{
-				At: at, Verb: rapid.SampledFrom(verbs).Draw(t, "verb"),
-				Proc:  rapid.SampledFrom([]string{"", "a#1", "b#1"}).Draw(t, "proc"),
-				Item:  rapid.SampledFrom([]string{"w1", "w2"}).Draw(t, "item"),
-				Token: rapid.Uint64Range(0, 3).Draw(t, "token"), Epoch: rapid.Uint64Range(0,
-					3).Draw(t, "epoch"),
-				Index: rapid.Uint64Range(0, 3).Draw(t, "index"),
-				Key: rapid.SampledFrom([]string{"leader", "workload/w1", "assignments/a/w1",
-					"assignments/b/w1", "assignments/", "config_data/k", ""}).Draw(t, "key"),
+				At: at, Verb: testkit.Pick(d, verbs...),
+				Proc: testkit.Pick(d, "", "a#1", "b#1"), Item: testkit.Pick(d, "w1", "w2"),
+				Token: d.Uint64N(4), Epoch: d.Uint64N(4), Index: d.Uint64N(4),
+				Key: testkit.Pick(d, "leader", "workload/w1", "assignments/a/w1",
+					"assignments/b/w1", "assignments/", "config_data/k", ""),
 				Value: "x", For: 2 * time.Second, Spread: 1,
 			})
 		}

@@ -11,36 +11,36 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/internal/history"
-	"pgregory.net/rapid"
+	"github.com/coordd/coordd/internal/testkit"
 )
 
 func TestEveryLineReadsBackAsItWasWritten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringMatching(`[-a-z %#/äö\n"]{0,6}`)
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
+		text := func() (s string) {
+			for range d.IntN(7) {
+				s += string(testkit.Pick(d, []rune("-abcdefghijklmnopqrstuvwxyz %#/äö\n\"")...))
+			}
+			return s
+		}
 		verbs := []history.Verb{history.Boot, history.Dead, history.Start, history.Stop,
 			history.Step, history.Lead, history.Set, history.Del, history.Try, history.Ask,
 			history.Told, history.Logged, history.Refused, history.Saw, history.Restored,
 			history.Calm, history.Close}
-		e := history.Event{At: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "s"),
-			rapid.Int64Range(0, 999_999_999).Draw(t, "ns")).UTC(),
-			Verb: rapid.SampledFrom(verbs).Draw(t, "verb")}
-		e.Proc = "p" + text.Draw(t, "proc")
+		e := history.Event{At: time.Unix(d.Int64N(1<<33), d.Int64N(1_000_000_000)).UTC(),
+			Verb: testkit.Pick(d, verbs...), Proc: "p" + text()}
 		switch e.Verb {
 		case history.Start, history.Stop, history.Step:
-			e.Item, e.Token = text.Draw(t, "item"), rapid.Uint64().Draw(t, "token")
+			e.Item, e.Token = text(), d.Uint64()
 		case history.Lead:
-			e.Epoch = rapid.Uint64().Draw(t, "epoch")
+			e.Epoch = d.Uint64()
 		case history.Set:
-			e.Index, e.Epoch, e.Key, e.Value = rapid.Uint64().Draw(t, "index"), 3,
-				text.Draw(t, "key"), text.Draw(t, "value")
+			e.Index, e.Epoch, e.Key, e.Value = d.Uint64(), 3, text(), text()
 		case history.Saw:
-			e.Index, e.Key, e.Value = rapid.Uint64().Draw(t, "index"), text.Draw(t, "key"),
-				text.Draw(t, "value")
+			e.Index, e.Key, e.Value = d.Uint64(), text(), text()
 		case history.Try, history.Ask, history.Told, history.Logged, history.Refused:
-			e.Key, e.Value = text.Draw(t, "key"), text.Draw(t, "value")
+			e.Key, e.Value = text(), text()
 		case history.Calm:
-			e.For, e.Spread = time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "for")),
-				rapid.IntRange(-1, 9).Draw(t, "spread")
+			e.For, e.Spread = time.Duration(d.Int64N(1<<40)), d.IntN(11)-1
 		}
 		var b bytes.Buffer
 		history.NewRecorder(&b).Add(e)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/internal/testkit"
 	"github.com/coordd/coordd/internal/testkit/keys"
-	"pgregory.net/rapid"
 )
 
 // perTxn is how many operations a transaction has beside the guard and the sequence key.
@@ -228,14 +228,14 @@ func TestAnInvalidUnitIsLeftOutAndTheOthersGo(t *testing.T) {
 // Whatever the units are, each of them is applied whole, once, in the order
 // of its lane, within the limits.
 func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	testkit.Draws(t, func(t *testing.T, d testkit.Dice) {
 		type plan struct{ lane, ops, size, shared int }
-		plans := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) plan {
-			return plan{rapid.IntRange(0, 5).Draw(rt, "lane"), rapid.IntRange(1, 40).Draw(rt,
-				"ops"), rapid.SampledFrom([]int{0, 0, 0, 0, 0, 6000}).Draw(rt, "size"),
-				rapid.IntRange(0, 3).Draw(rt, "shared")}
-		}), 0, 15).Draw(rt, "units")
-		inFlight := rapid.IntRange(1, 5).Draw(rt, "in flight")
+		var plans []plan
+		for range d.Few(15) {
+			plans = append(plans, plan{d.IntN(6), 1 + d.IntN(40),
+				testkit.Pick(d, 0, 0, 0, 0, 0, 6000), d.IntN(4)})
+		}
+		inFlight := 1 + d.IntN(5)
 		var problem string
 		var units []store.Unit
 		synctest.Test(t, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestAnyBatchIsAppliedWholeAndInOrder(t *testing.T) {
 			}
 		})
 		if problem != "" {
-			rt.Fatal(problem)
+			t.Fatal(problem)
 		}
 	})
 }
