@@ -88,7 +88,12 @@ func (c *Client) item(ctx context.Context, id string, weighed bool) (ItemStatus,
 	items, _, _ := v.items()
 	for _, i := range items {
 		if i.ID == id {
-			err = c.compare(ctx, v, &i)
+			n := slices.IndexFunc(v.assigned, func(key keyView) bool { return key.Item == id })
+			if n < 0 || i.State != ItemRunning || v.changed != nil {
+				return i, nil
+			}
+			e, _, _, err := c.store.Get(ctx, c.keys.WorkItem(id), store.Default)
+			v.compare(&i, v.assigned[n], e.ModifyIndex)
 			return i, err
 		}
 	}
@@ -96,22 +101,15 @@ func (c *Client) item(ctx context.Context, id string, weighed bool) (ItemStatus,
 		id, c.keys.Service(), ErrNotFound)
 }
 
-// compare tells whether an item runs with another payload than the workload has. Its work knows the
-// one of its start, of the last order to restart it, of the last change that its owner was told of,
-// or one that its owner names.
-func (c *Client) compare(ctx context.Context, v *view, i *ItemStatus) error {
-	n := slices.IndexFunc(v.assigned, func(key keyView) bool { return key.Item == i.ID })
-	if i.State != ItemRunning || i.Removed || n < 0 {
-		return nil
-	}
-	key := v.assigned[n]
-	e, _, _, err := c.store.Get(ctx, c.keys.WorkItem(i.ID), store.Default)
-	if err == nil && e.ModifyIndex > max(i.Grant, key.Restart, key.Changed,
+// compare tells whether an item runs with another payload than the workload has, which was changed
+// at that index. Its work knows the one of its start, of the last order to restart it, of the last
+// change that its owner was told of, or one that its owner names.
+func (v *view) compare(i *ItemStatus, key keyView, changed uint64) {
+	if i.State == ItemRunning && !i.Removed && changed > max(i.Grant, key.Restart, key.Changed,
 		v.members[i.Member].reports[i.ID].Read) {
 		i.Outdated = true
 		i.Why = "it runs with an older payload or weight: they were changed since it was started"
 	}
-	return err
 }
 
 // next says what would have to happen for an item to run, or to run elsewhere: one text for each

@@ -166,6 +166,7 @@ func (v *view) owned(key keyView) ItemStatus {
 		i.Why = key.Member + " names a part of its items that do not run, and this is not one of " +
 			"them"
 	}
+	v.compare(&i, key, v.changed[key.Item])
 	return i
 }
 

@@ -103,8 +103,8 @@ type ItemStatus struct {
 	Preferred string `json:"preferred,omitempty"`
 	// Removed: it is not in the workload any more.
 	Removed bool `json:"removed,omitempty"`
-	// Outdated: its work runs with another payload or weight than the workload has by now. Only
-	// [Client.Explain] says so.
+	// Outdated: its work runs with another payload or weight than the workload has by now.
+	// [Client.Items] does not read what the workload has, and never says so.
 	Outdated bool `json:"outdated,omitempty"`
 }
 

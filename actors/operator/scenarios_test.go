@@ -188,6 +188,11 @@ func (d *desk) look(args []string) string {
 		e, err := d.op.Explain(ctx, args[1])
 		d.must(err)
 		words.see(e)
+		for _, i := range items {
+			if i.ID == e.ID && i.Why != e.Why {
+				d.t.Errorf("%s is explained by %q, and looks like %q", i.ID, e.Why, i.Why)
+			}
+		}
 		return strings.TrimRight(fmt.Sprintf("%s %s: %s; %s", e.State, e.Cause, e.Why, e.Next), " ;")
 	case "status":
 		said = append(said, status)

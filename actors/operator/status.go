@@ -152,7 +152,7 @@ func (c *Client) Items(ctx context.Context) (Status, []ItemStatus, error) {
 	placing := func(i ItemStatus) bool { return i.Cause == CausePlacing }
 	limited := func(m StatusMember) bool { return m.Capacity > 0 }
 	if slices.ContainsFunc(items, placing) && slices.ContainsFunc(s.Members, limited) {
-		v.weights = c.weighed(ctx, v.workload) // only they tell whether there is room
+		c.weigh(ctx, v) // only they tell whether there is room
 		s, _, items = v.describe(time.Now())
 	}
 	return s, items, nil
@@ -165,7 +165,7 @@ func (c *Client) Look(ctx context.Context) (Status, Holders, []ItemStatus, error
 	if err != nil {
 		return Status{}, Holders{}, nil, err
 	}
-	v.weights = c.weighed(ctx, v.workload)
+	c.weigh(ctx, v)
 	s, h, items := v.describe(time.Now())
 	return s, h, items, nil
 }

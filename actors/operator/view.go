@@ -23,6 +23,7 @@ type view struct {
 	work       map[string]bool
 	workload   uint64            // the index of its prefix, if it was not weighed
 	weights    map[string]uint64 // of items; nil: not read, and each counts as 1
+	changed    map[string]uint64 // the index of an item's last change; nil: not read
 	failed     map[string]failedView
 	assigned   []keyView              // in the order of members and items
 	doubts     map[string]store.Doubt // by instance: see DoubtedInstances of [store.Store]
@@ -55,7 +56,7 @@ func (c *Client) view(ctx context.Context, weighed bool) (*view, error) {
 	}
 	var work []store.Entry
 	if weighed {
-		work, v.weights = list(k.Workload()), map[string]uint64{}
+		work, v.weights, v.changed = list(k.Workload()), map[string]uint64{}, map[string]uint64{}
 	} else if err == nil {
 		var names []string
 		names, v.workload, err = c.store.ListKeys(ctx, k.Workload(), "")
@@ -66,7 +67,7 @@ func (c *Client) view(ctx context.Context, weighed bool) (*view, error) {
 	for e, w := range protocol.Read(work, k.ReadWorkItem, v.skip) {
 		v.work[w.ID] = true
 		if weighed {
-			v.weights[w.ID] = e.Flags
+			v.weights[w.ID], v.changed[w.ID] = e.Flags, e.ModifyIndex
 		}
 	}
 	// Before the assignments: a key that is younger than its owner's summary shows by its index.

@@ -285,23 +285,23 @@ func inputOf(id string, e store.Entry) WorkInput {
 		BasedOn: &e.ModifyIndex}
 }
 
-// weighed returns the weights as of an index of the workload. A read that fails is not tried again
+// weigh reads the weights as of v's index of the workload. A read that fails is not tried again
 // before the workload changes: it may be too large, and no more is missing than the loads.
-func (c *Client) weighed(ctx context.Context, index uint64) map[string]uint64 {
-	last := c.weights.Load()
+func (c *Client) weigh(ctx context.Context, v *view) {
+	last, index := c.weights.Load(), v.workload
+	defer func() { v.weights, v.changed = last.weights, last.changed }()
 	if last != nil && last.workload == index {
-		return last.weights
+		return
 	}
 	last = &view{workload: index}
 	all, index, err := c.store.List(ctx, c.keys.Workload(), store.Consistent)
 	if err == nil {
-		last.workload, last.weights = index, map[string]uint64{}
+		last.workload, last.weights, last.changed = index, map[string]uint64{}, map[string]uint64{}
 	}
 	for e, w := range protocol.Read(all, c.keys.ReadWorkItem, skip) {
-		last.weights[w.ID] = e.Flags
+		last.weights[w.ID], last.changed[w.ID] = e.Flags, e.ModifyIndex
 	}
 	c.weights.Store(last)
-	return last.weights
 }
 
 // ItemIDs lists the ids of the workload, in order, without reading payloads. Errors as for Status.
