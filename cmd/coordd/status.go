@@ -249,6 +249,9 @@ func printMembers(w io.Writer, s operator.Status, wide bool) error {
 		if m.Idle {
 			status += ", runs nothing"
 		}
+		if n := m.States[operator.ItemFailing]; n > 0 {
+			status += ", checks of " + count(n, "item") + " fail"
+		}
 		running := strconv.Itoa(m.States[operator.ItemRunning])
 		if m.States[operator.ItemUnknown] > 0 {
 			running = "?" // it does not say what its work does, or is silent
