@@ -165,7 +165,8 @@ type Config struct {
 	// crash loses writes that were not acknowledged.
 	ConfigLog string
 	// Logger. Default: slog.Default(). Its handler may block: no actor waits for it. What does not
-	// fit into 1,024 records is dropped, and counted in the log.
+	// fit into 1,024 records is dropped, and counted in the log. Of more than 5 records in 10 s that
+	// differ in the item or child, one stands for the others, unless it is enabled for debug.
 	Logger *slog.Logger
 	// Timing is what experts turn, and Host what few programs set. Their fields are Config's.
 	Timing
