@@ -61,7 +61,7 @@ func (q *Queue) leaveOut(r *record, of, name string) bool {
 	k := kind{r.handler, r.rec.Message, of}
 	a := q.alike[k]
 	if a == nil {
-		a = &alike{names: map[string]bool{}}
+		a = &alike{since: r.at(), names: map[string]bool{}}
 		if q.alike == nil {
 			q.alike = map[kind]*alike{}
 		}
@@ -73,9 +73,6 @@ func (q *Queue) leaveOut(r *record, of, name string) bool {
 	if a.written < alikeLines {
 		a.written++
 		return false
-	}
-	if a.left == 0 {
-		a.since = r.at()
 	}
 	if !known && len(a.also) < alikeLines {
 		a.also = append(a.also, name)
