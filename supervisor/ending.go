@@ -288,6 +288,7 @@ func (l *loop) abandon(r *run, stack string) {
 	r.stuck = &Stuck{Path: c.path, Waited: now.Sub(time.Unix(0, c.since)), Stack: stack}
 	c.lingers = true
 	l.alive--
+	l.deadlines.clear(c) // abort may have set one since this one was due
 	l.count(c, addAbandoned)
 	l.setState(c, StateStuck, now)
 	err := stuckError(c.abandoned())
