@@ -117,7 +117,8 @@ func tree(b *actor.Base, c *cells, routes supervisor.Tree) supervisor.Tree {
 				Strategy: supervisor.OneForOne,
 				Children: []supervisor.Child{child(b, "term-runner", terms.Run)},
 			}},
-			child(b, "assignment-watcher", member.NewAssignmentWatcher(b, c.assignments).Run),
+			child(b, "assignment-watcher",
+				member.NewAssignmentWatcher(b, c.assignments, membership).Run),
 			{Name: "workers", Tree: &supervisor.Tree{
 				// Items start and fail on their own account: none of them may bring the member
 				// down.

@@ -36,7 +36,7 @@ func (k Keys) rights(member string) []right {
 	return []right{
 		rule("key_prefix", "", "write", k.Member(member), k.Ack(member), k.AssignmentsOf(member),
 			k.State(member), k.Leader(), k.Term(), k.LeaderState(), k.Event(0),
-			k.Quarantine(member), k.SequenceOf("join", member)),
+			k.Quarantine(member), k.JoinSequence(member)),
 		rule("key_prefix", "workload/", "read", k.WorkItem(member)),
 		rule("key", "workload/", "write", k.Workload()),
 		rule("key_prefix", "control/", "read", k.Freeze()),

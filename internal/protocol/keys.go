@@ -145,10 +145,16 @@ func (k Keys) Sequence(name string) string { return k.root + "sequence/" + name 
 
 // SequenceOf returns one of 16 sequence keys of a kind, always the same for a name: for writers of
 // many names, of which those that share a key try again when they meet.
-func (k Keys) SequenceOf(kind, name string) string {
+func (k Keys) SequenceOf(kind, name string) string { return k.oneOf(16, kind, name) }
+
+// JoinSequence returns the sequence key of a member's registrations, one of 256. All members of a
+// service may register at one moment, and of those that share a key one is accepted at a time.
+func (k Keys) JoinSequence(m string) string { return k.oneOf(256, "join", m) }
+
+func (k Keys) oneOf(n uint32, kind, name string) string {
 	f := fnv.New32a()
 	f.Write([]byte(name))
-	return k.Sequence(kind + "/" + strconv.Itoa(int(f.Sum32()%16)))
+	return k.Sequence(kind + "/" + strconv.Itoa(int(f.Sum32()%n)))
 }
 
 // ParseMember returns the member of a key under Members. Keys that are not of

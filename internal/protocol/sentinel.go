@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -41,11 +40,4 @@ func sentinelLease(words []string) time.Duration {
 		return 0
 	}
 	return lease
-}
-
-// SentinelLease reads, consistently, the lease that the sentinel of a member names; 0: none.
-func (s *Store) SentinelLease(ctx context.Context, member string) (time.Duration, error) {
-	e, _, _, err := s.Get(ctx, s.keys.AssignmentsOf(member), store.Consistent)
-	_, lease := ReadSentinel(e.Value)
-	return lease, err
 }

@@ -15,23 +15,32 @@ type Watcher struct {
 	what    string
 	watch   func() *store.Watch
 	publish func(store.View)
+	// While is waited for before each poll: there is nothing to be seen before. Nil: nothing is.
+	While func(context.Context) error
 }
 
 // NewKeyWatcher follows one key; what names it in the log.
 func NewKeyWatcher(b *Base, what, key string, publish func(store.View)) *Watcher {
-	return &Watcher{b, what, func() *store.Watch { return store.WatchKey(b.Store, key) }, publish}
+	return &Watcher{Base: b, what: what, publish: publish,
+		watch: func() *store.Watch { return store.WatchKey(b.Store, key) }}
 }
 
 // NewPrefixWatcher follows all keys below a prefix.
 func NewPrefixWatcher(b *Base, what, prefix string, publish func(store.View)) *Watcher {
-	return &Watcher{b, what, func() *store.Watch { return store.WatchPrefix(b.Store, prefix) },
-		publish}
+	return &Watcher{Base: b, what: what, publish: publish,
+		watch: func() *store.Watch { return store.WatchPrefix(b.Store, prefix) }}
 }
 
 // Run is the actor: see [supervisor.Child].
 func (a *Watcher) Run(ctx context.Context) error {
 	w, crowd := a.watch(), store.Crowd{}
 	next := func(poll context.Context) (store.View, error) {
+		if a.While != nil {
+			a.Idle(ctx)
+			if err := a.While(poll); err != nil {
+				return store.View{}, err
+			}
+		}
 		a.progress.polls(ctx)
 		view, err := w.Next(poll)
 		if err != nil {

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/coordd/coordd/actors/internal/actor"
@@ -185,13 +186,8 @@ func (a *MembershipKeeper) value(leaving bool) []byte {
 
 // register takes the record, unless somebody is in the way.
 func (a *MembershipKeeper) register(ctx context.Context, s facts.Session) (time.Time, error) {
-	key := a.Keys.Member(a.ID)
 	a.view = a.record.Get().View
-	rec, taken, _, err := a.Store.Get(ctx, key, store.Consistent)
-	if err != nil {
-		return time.Time{}, err
-	}
-	old, err := a.lastAck(ctx)
+	rec, old, joined, err := a.lastRegistrant(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -211,7 +207,7 @@ func (a *MembershipKeeper) register(ctx context.Context, s facts.Session) (time.
 	}
 	m := facts.Membership{Phase: facts.Registered, Session: s.ID, ClearAt: before.until(),
 		Inherited: max(before.lease(), a.out.Get().Inherited)}
-	if taken && rec.Session == s.ID {
+	if rec.Session == s.ID {
 		// An attempt whose reply was lost, or whose incarnation crashed, had succeeded.
 		if old.ack.Clear {
 			m.ClearAt = time.Time{}
@@ -221,14 +217,8 @@ func (a *MembershipKeeper) register(ctx context.Context, s facts.Session) (time.
 	}
 	ack := a.ackValue(s.ID, m.ClearAt.IsZero(), m.Inherited)
 	r := registration{keys: a.Keys, id: a.ID, session: s.ID, value: a.value(false), record: rec,
-		ack: ack.Encode(), old: old, sentinel: protocol.Sentinel(s.ID, ack.Counter, ack.TTL)}
-	if !old.found {
-		e, _, _, err := a.Store.Get(ctx, joinKey(a.Keys, a.ID), store.Consistent)
-		if err != nil {
-			return time.Time{}, err
-		}
-		r.joined = e.ModifyIndex
-	}
+		ack: ack.Encode(), old: old, joined: joined,
+		sentinel: protocol.Sentinel(s.ID, ack.Counter, ack.TTL)}
 	if !m.ClearAt.IsZero() {
 		// Known before it is sent: should the answer be lost, the next try finds this registration
 		// in the ack. What this process has waited for under an earlier one says nothing of who was
@@ -257,7 +247,9 @@ func (a *MembershipKeeper) take(ctx context.Context, r registration, m facts.Mem
 	refused, _ := errors.AsType[*store.RefusedError](err)
 	switch {
 	case refused != nil && refused.Key == joinKey(a.Keys, a.ID):
-		return time.Now(), nil // another member came between
+		// Another member came between. Many may register at one moment, so not all try again at
+		// once.
+		return time.Now().Add(rand.N(100 * time.Millisecond)), nil
 	case errors.Is(err, store.ErrRefused), errors.Is(err, store.ErrSessionGone):
 		// A lock-delay, or somebody was quicker. Consul wakes no watch at the end of a lock-delay,
 		// so this is asked again by the clock.

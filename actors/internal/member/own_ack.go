@@ -73,7 +73,7 @@ func (a *MembershipKeeper) raise(ctx context.Context, session string, clear bool
 	send = append(send, store.Op{})
 	for again := true; ; again = false {
 		if a.ack.index == unknownIndex {
-			if _, err := a.readAck(ctx); err != nil {
+			if err := a.readAck(ctx); err != nil {
 				return err
 			}
 		}
@@ -95,15 +95,20 @@ func (a *MembershipKeeper) raise(ctx context.Context, session string, clear bool
 	}
 }
 
-// readAck reads the ack; it is found if its index is not 0.
-func (a *MembershipKeeper) readAck(ctx context.Context) (store.Entry, error) {
+// readAck reads the ack.
+func (a *MembershipKeeper) readAck(ctx context.Context) error {
 	e, _, _, err := a.Store.Get(ctx, a.Keys.Ack(a.ID), store.Consistent)
 	if err == nil {
-		ack, _, _ := a.Keys.ReadAck(e)
-		a.ack.index, a.ack.n = e.ModifyIndex, max(a.ack.n, ack.Counter)
-		if ack.Copied {
-			a.Copied.Set(true)
-		}
+		a.sawAck(e)
 	}
-	return e, err
+	return err
+}
+
+// sawAck takes in the key as it was read; it is found if its index is not 0.
+func (a *MembershipKeeper) sawAck(e store.Entry) {
+	ack, _, _ := a.Keys.ReadAck(e)
+	a.ack.index, a.ack.n = e.ModifyIndex, max(a.ack.n, ack.Counter)
+	if ack.Copied {
+		a.Copied.Set(true)
+	}
 }

@@ -13,29 +13,37 @@ import (
 	"github.com/coordd/coordd/supervisor"
 )
 
-// lastAck reads what the last registrant left.
-func (a *MembershipKeeper) lastAck(ctx context.Context) (lastAck, error) {
-	e, err := a.readAck(ctx)
-	if err != nil || e.ModifyIndex == 0 {
-		return lastAck{}, err
-	}
-	ack, _, err := a.Keys.ReadAck(e)
+// lastRegistrant reads the record, and what the last registrant left, at one point of the log.
+// joined is the index of the sequence key of registrations.
+func (a *MembershipKeeper) lastRegistrant(ctx context.Context) (rec store.Entry, old lastAck,
+	joined uint64, err error) {
+	read, err := a.Store.Txn(ctx, store.GetOrEmpty(a.Keys.Member(a.ID)),
+		store.GetOrEmpty(a.Keys.Ack(a.ID)), store.GetOrEmpty(a.Keys.AssignmentsOf(a.ID)),
+		store.GetOrEmpty(joinKey(a.Keys, a.ID)))
 	if err != nil {
-		a.Log.Warn("unreadable-key-overwritten", "key", e.Key, "err", err)
+		return rec, old, 0, err
 	}
-	return lastAck{found: true, index: e.ModifyIndex, ack: ack.Ack, bad: ack.Unreadable}, nil
+	rec, e, sentinel := read.Entries[0], read.Entries[1], read.Entries[2]
+	a.sawAck(e)
+	if _, lease := protocol.ReadSentinel(sentinel.Value); e.ModifyIndex == 0 {
+		old = lastAck{sentinel: lease}
+	} else {
+		ack, _, err := a.Keys.ReadAck(e)
+		if err != nil {
+			a.Log.Warn("unreadable-key-overwritten", "key", e.Key, "err", err)
+		}
+		old = lastAck{found: true, index: e.ModifyIndex, ack: ack.Ack, bad: ack.Unreadable}
+		if old.bad {
+			old.sentinel = lease
+		}
+	}
+	return rec, old, read.Entries[3].ModifyIndex, nil
 }
 
 // inherits finds out about the leases that were held under this id before.
 func (a *MembershipKeeper) inherits(ctx context.Context, old lastAck) (inheritance, error) {
 	i := inheritance{now: time.Now(), old: old, ttl: a.TTL, instance: a.Process.Instance,
 		clearAt: a.out.Get().ClearAt}
-	if !old.found || old.bad {
-		var err error
-		if i.old.sentinel, err = a.Store.SentinelLease(ctx, a.ID); err != nil {
-			return i, err
-		}
-	}
 	if old.found {
 		i.liveness = a.Liveness(old.ack.By)
 		return i, nil

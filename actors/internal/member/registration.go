@@ -165,7 +165,7 @@ func (r registration) ops() []store.Op {
 
 // joinKey is the sequence key of a member's registrations. Without it a copy of one that found no
 // ack could be applied once more after the goodbye, which takes the ack away.
-func joinKey(k protocol.Keys, id string) string { return k.SequenceOf("join", id) }
+func joinKey(k protocol.Keys, id string) string { return k.JoinSequence(id) }
 
 // holder is who is in the way of a registration.
 type holder struct {
