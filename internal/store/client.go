@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode"
 
 	"github.com/coordd/coordd/internal/reread"
@@ -64,6 +65,7 @@ func NewClient(cfg *api.Config) (*api.Client, error) {
 		}
 		heed(cfg.Transport)
 		oneByOne(cfg.Transport)
+		cfg.Transport.IdleConnTimeout = idleFor
 		if t, err := renewedTLS(cfg); err != nil {
 			return nil, err
 		} else if t != nil {
@@ -129,6 +131,10 @@ func oneByOne(t *http.Transport) {
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
 }
+
+// idleFor is how long an idle connection is kept: longer than from one renewal to the next, and no
+// longer. Consul takes 200 connections from one address, which all processes of a host share.
+const idleFor = 5 * time.Second
 
 func heed(t *http.Transport) {
 	dial := t.DialContext
