@@ -129,7 +129,7 @@ func (c Config) Bounds() Bounds {
 		{Name: "retry", Each: c.Lease / 20, Times: -1}}
 	if c.CheckTTL != NoCheck {
 		reported := Formula{once("check-ttl", c.CheckTTL),
-			{Name: "report", Each: store.ReportEvery(c.CheckTTL), Times: -2}}
+			{Name: "report", Each: store.ReportEvery(c.CheckTTL) / 3, Times: -4}}
 		if reported.Total() < rides.Total() {
 			rides = reported
 		}

@@ -40,7 +40,8 @@ func (b *Binding) Choose(ctx context.Context) (check string, wait time.Time) {
 		}
 		b.since = time.Now()
 	}
-	c, until := b.Check.Get(), b.since.Add(b.patience())
+	c := b.Check.Get()
+	until := b.since.Add(b.patience(c.Known))
 	switch late := !time.Now().Before(until); {
 	case c.Known && c.ID == "":
 		return "", time.Time{} // its keeper has said why
@@ -64,6 +65,9 @@ func (b *Binding) Tried(err error) {
 // patience is how long a check is waited for when a session is opened: nothing is done without a
 // session. An agent that takes a check has brought it into the catalog within a second or two; one
 // that leaves goes on answering for 5 s by default, and brings nothing there.
-func (b *Binding) patience() time.Duration {
+func (b *Binding) patience(known bool) time.Duration {
+	if !known { // it takes one registration at a time, and there may be many
+		return 30 * time.Second
+	}
 	return min(max(b.CheckTTL, 7*time.Second), 10*time.Second)
 }

@@ -34,60 +34,58 @@ type CheckKeeper struct {
 	Registered func(context.Context)
 
 	asked bool // a registration was sent, so the agent may have the instance
+	checkState
+}
+
+// checkState is what a CheckKeeper knows of its check.
+type checkState struct {
+	agentPace
+	stale   bool      // the agent does not have what the instance says now
+	asking  bool      // a registration is under way
+	again   time.Time // when to register, after a failure
+	pending int       // reports that are under way
 }
 
 // checkAgain is how soon an agent that takes no registration is asked again: sessions that are
 // opened later can be bound to the check.
 const checkAgain = time.Minute
 
-// mostReports is how many reports may be under way: the next one does not wait for them, for a way
-// that takes its time delivers them all the same, and one that has lost a packet never will.
-const mostReports = 7
+// ReportEvery is the time from a report to the next, for a check of that TTL. While there is no
+// answer a third of that is. So a silence of five sixths of the TTL does not end the check.
+func ReportEvery(ttl time.Duration) time.Duration { return ttl / 8 }
 
-// ReportEvery is the time between two reports to a check of that TTL: so a silence of five sixths
-// of the TTL does not end the check.
-func ReportEvery(ttl time.Duration) time.Duration { return ttl / 12 }
-
-// report is what came of one.
-type report struct {
-	sent time.Time
-	err  error
+// toldAgent is what came of a registration or a report.
+type toldAgent struct {
+	registered time.Duration // the TTL; 0: it was a report
+	sent       time.Time
+	err        error
 }
 
 // Run keeps the instance until ctx ends. It may be called again when it has returned, and goes on
 // with the instance that there is. [CheckKeeper.Deregister] takes the instance away.
 func (k *CheckKeeper) Run(ctx context.Context) error {
-	reports := NewOverlap[report]()
-	defer reports.Wait()
+	calls := NewOverlap[toldAgent]()
+	defer calls.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	instance, ladder := k.Instance.Subscribe(), NewLadder()
-	ttl := k.Instance.Get().CheckTTL
-	known, stale := false, true // the agent has the check, and not what the instance says now
-	var again time.Time         // when to register, after a failure
+	normal := k.Instance.Get().CheckTTL
+	k.checkState = checkState{stale: true,
+		agentPace: agentPace{normal: normal, long: 3 * max(k.TTL, normal)}}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for wake := time.Now(); ; {
 		if k.Idle != nil {
 			k.Idle(ctx)
 		}
+		var come func() toldAgent
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-instance.Changed():
 			instance.Take()
-			if stale = true; known {
-				timer.Reset(0)
-			}
-			continue
-		case come := <-reports.Results:
-			r := come()
-			if errors.Is(r.err, ErrNotFound) { // the agent was started anew
-				known = false
-				timer.Reset(ttl / 40)
-			}
-			k.reported(r, known)
-			continue
+			k.stale = true
+		case come = <-calls.Results:
 		case <-timer.C:
 		}
 		if k.Busy != nil {
@@ -95,44 +93,93 @@ func (k *CheckKeeper) Run(ctx context.Context) error {
 				return err
 			}
 		}
-		wait := ReportEvery(ttl)
-		switch {
-		case k.Stuck != nil && k.Stuck(): // who renews the session says so
-		case (stale || !known) && !time.Now().Before(again):
-			err := k.register(ctx)
-			if ctx.Err() != nil {
-				return nil
-			}
-			if err != nil {
-				rest := k.failed(err, ladder.NextBackOff())
-				if again = time.Now().Add(rest); !known {
-					wait = rest
-				}
-				break
-			}
-			ladder.Reset()
-			if stale, wait = false, 0; !known {
-				known = true
-				k.offer()
-				if k.Registered != nil {
-					k.Registered(ctx)
-				}
-			}
-		case known && reports.Pending() < mostReports:
-			reports.Go(ctx, k.report)
+		now := time.Now()
+		if now.Sub(wake) > normal/8 { // this process did not run, which is no fault of the agent's
+			k.woke = now
 		}
+		if come != nil {
+			k.take(ctx, come(), ladder)
+		}
+		wait := k.step(ctx, calls, now)
+		wake = now.Add(wait)
 		timer.Reset(wait)
 	}
 }
 
+// step sends what is due, and returns when to look again.
+func (k *CheckKeeper) step(ctx context.Context, calls *Overlap[toldAgent],
+	now time.Time) time.Duration {
+	if k.Stuck != nil && k.Stuck() { // who renews the session says so
+		return ReportEvery(k.normal)
+	}
+	wait := k.normal
+	if want := k.want(now); !k.asking && (k.stale || k.has != want) {
+		if wait = k.again.Sub(now); wait <= 0 {
+			k.asking, k.asked, k.stale = true, true, false
+			calls.Go(ctx, func(ctx context.Context) toldAgent { return k.register(ctx, want) })
+			wait = k.normal
+		}
+	}
+	if k.has == 0 || k.pending >= k.most() {
+		return wait
+	}
+	if next := k.next(now).Sub(now); next > 0 {
+		return min(wait, next)
+	}
+	k.sent, k.pending = now, k.pending+1
+	limit := k.has / 2
+	calls.Go(ctx, func(ctx context.Context) toldAgent { return k.report(ctx, limit) })
+	return min(wait, k.next(now).Sub(now))
+}
+
 // register registers the instance as it is to be shown. The agent keeps the check's state and its
 // sessions, and counts it as a report.
-func (k *CheckKeeper) register(ctx context.Context) error {
-	i := k.Instance.Get()
-	call, cancel := context.WithTimeout(ctx, max(i.CheckTTL/3, time.Second))
+func (k *CheckKeeper) register(ctx context.Context, ttl time.Duration) toldAgent {
+	i, sent := k.Instance.Get(), time.Now()
+	i.CheckTTL = ttl
+	call, cancel := context.WithTimeout(ctx, 2*k.TTL)
 	defer cancel()
-	k.asked = true
-	return k.Store.RegisterInstance(call, i)
+	return toldAgent{ttl, sent, k.Store.RegisterInstance(call, i)}
+}
+
+// report says that the process is there.
+func (k *CheckKeeper) report(ctx context.Context, limit time.Duration) toldAgent {
+	sent := time.Now()
+	call, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	warns := k.Warns != nil && k.Warns()
+	return toldAgent{0, sent, k.Store.ReportInstance(call, k.Instance.Get(), k.Says(), warns)}
+}
+
+// take takes in an answer.
+func (k *CheckKeeper) take(ctx context.Context, a toldAgent, ladder *Ladder) {
+	now := time.Now()
+	if a.err != nil {
+		k.prompt = time.Time{}
+	} else if k.answered(a.sent, now) {
+		k.Log.Warn("slow-agent", "why", "Consul's agent took "+
+			k.took.Round(time.Millisecond).String()+" to answer", "then", fmt.Sprintf("until it is "+
+			"prompt again who dies is noticed after up to %v in place of %v", 2*k.TTL, k.normal))
+	}
+	if a.registered == 0 {
+		k.pending--
+		k.reported(a)
+		return
+	}
+	k.asking = false
+	if a.err != nil {
+		k.stale, k.again = true, now.Add(k.failed(a.err, ladder.NextBackOff()))
+		return
+	}
+	ladder.Reset()
+	first := k.has == 0
+	if k.registered(a.registered); first {
+		k.sent = a.sent
+		k.offer()
+		if k.Registered != nil {
+			k.Registered(ctx)
+		}
+	}
 }
 
 // failed takes in that a registration failed, and returns when to try again.
@@ -145,32 +192,28 @@ func (k *CheckKeeper) failed(err error, wait time.Duration) time.Duration {
 	return wait
 }
 
-// report says that the process is there.
-func (k *CheckKeeper) report(ctx context.Context) report {
-	i, sent := k.Instance.Get(), time.Now()
-	call, cancel := context.WithTimeout(ctx, i.CheckTTL/2)
-	defer cancel()
-	warns := k.Warns != nil && k.Warns()
-	return report{sent, k.Store.ReportInstance(call, i, k.Says(), warns)}
-}
-
 // reported takes in what came of a report.
-func (k *CheckKeeper) reported(r report, known bool) {
+func (k *CheckKeeper) reported(a toldAgent) {
 	c := k.Out.Get()
 	switch {
-	case r.err == nil:
+	case a.err == nil:
 		k.Store.Succeeded("check")
-		if r.sent.After(c.Reported) { // reports may overtake each other
-			c.Reported = r.sent
+		if a.sent.After(c.Reported) {
+			c.Reported = a.sent
 			k.Out.Set(c)
 		}
-		if known && c.ID == "" {
+		if k.has != 0 && c.ID == "" {
 			k.offer()
 		}
-	case errors.Is(r.err, ErrDenied):
-		k.without(r.err.Error())
+	case errors.Is(a.err, ErrNotFound): // the agent was started anew
+		if k.has != 0 {
+			k.again = time.Now().Add(k.has / 40)
+			k.agentPace = agentPace{normal: k.normal, long: k.long}
+		}
+	case errors.Is(a.err, ErrDenied):
+		k.without(a.err.Error())
 	default:
-		k.Store.Failed("check", r.err, ReportEvery(k.Instance.Get().CheckTTL))
+		k.Store.Failed("check", a.err, ReportEvery(k.has))
 	}
 }
 

@@ -60,7 +60,7 @@ func FitMeta(text string) string {
 // state of its check, whose TTL begins anew, and the sessions that are bound to it; the output that
 // was reported last comes into the catalog with it.
 func (s *consul) RegisterInstance(ctx context.Context, i Instance) error {
-	c := call{op: "register instance", key: i.ID, timeout: s.callTimeout,
+	c := call{op: "register instance", key: i.ID, timeout: s.timeoutOf(ctx),
 		need: "service:write on " + i.Service}
 	return s.do(ctx, c, func(ctx context.Context) error {
 		err := s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{

@@ -22,7 +22,8 @@ type Renewal struct {
 
 	tries  int // that failed, in a row
 	ladder Ladder
-	held   facts.Lease // of the last renewal that succeeded
+	held   facts.Lease   // of the last renewal that succeeded
+	took   time.Duration // that one
 	rounds *Overlap[renewed]
 }
 
@@ -56,7 +57,7 @@ func (r *Renewal) Ask(ctx context.Context, id string) (string, facts.Lease, erro
 	}
 	lease := facts.Lease{Start: sent, TTL: r.lease()}
 	if err == nil {
-		r.held = lease
+		r.held, r.took = lease, min(time.Since(sent), r.lease()/4)
 	}
 	return id, lease, err
 }
@@ -89,7 +90,7 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 		r.rounds = NewOverlap[renewed]()
 	}
 	limit, pending, overdue := RenewalLimit(r.lease(), r.tries), 0, false
-	again, never := time.NewTimer(r.lease()/8), time.NewTimer(0)
+	again, never := time.NewTimer(max(r.lease()/8, 2*r.took)), time.NewTimer(0)
 	defer again.Stop()
 	defer never.Stop()
 	silent := func(text string, ended error) (time.Time, error) {
@@ -114,7 +115,7 @@ func (r *Renewal) renew(ctx context.Context, id string) (time.Time, error) {
 		if overdue = r.rounds.Pending() >= mostAsking; !overdue {
 			ask()
 		}
-		again.Reset(r.lease() / 20)
+		again.Reset(max(r.lease()/20, r.took))
 	}
 	ask()
 	for {
