@@ -174,7 +174,6 @@ func (k *CheckKeeper) take(ctx context.Context, a toldAgent, ladder *Ladder) {
 	ladder.Reset()
 	first := k.has == 0
 	if k.registered(a.registered); first {
-		k.sent = a.sent
 		k.offer()
 		if k.Registered != nil {
 			k.Registered(ctx)

@@ -1,12 +1,8 @@
 package transport
 
-import (
-	"net/http"
-	"time"
-)
+import "net/http"
 
 // TakesNoCheck are the answers, by what gives them, of agents that take no service and no check.
-// One that returns nothing lets the request through, late.
 var TakesNoCheck = map[string]func(*http.Request) (*http.Response, error){
 	"denied": func(r *http.Request) (*http.Response, error) {
 		return Answer(r, http.StatusForbidden, "Permission denied"), nil
@@ -16,10 +12,6 @@ var TakesNoCheck = map[string]func(*http.Request) (*http.Response, error){
 	},
 	"another API": func(r *http.Request) (*http.Response, error) {
 		return Answer(r, http.StatusMethodNotAllowed, "method PUT not allowed"), nil
-	},
-	"slow": func(*http.Request) (*http.Response, error) {
-		time.Sleep(2500 * time.Millisecond)
-		return nil, nil
 	},
 	"silent": Hang,
 }
