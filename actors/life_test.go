@@ -246,7 +246,7 @@ func TestAnIdleMemberSendsNothingButItsRenewal(t *testing.T) {
 		if confirmations != renewals {
 			t.Errorf("%d renewals and %d reads to confirm them", renewals, confirmations)
 		}
-		if every := idle.c.Settings().CheckTTL / 12; reports < int(10*time.Minute/every) ||
+		if every := idle.c.Settings().CheckTTL / 8; reports < int(10*time.Minute/every) ||
 			reports > int(10*time.Minute/every)+1 {
 			t.Errorf("%d reports to its agent in 10 minutes, want one every %v", reports, every)
 		}

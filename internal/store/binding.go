@@ -67,7 +67,7 @@ func (b *Binding) Tried(err error) {
 // that leaves goes on answering for 5 s by default, and brings nothing there.
 func (b *Binding) patience(known bool) time.Duration {
 	if !known { // it takes one registration at a time, and there may be many
-		return 30 * time.Second
+		return 20 * time.Second
 	}
 	return min(max(b.CheckTTL, 7*time.Second), 10*time.Second)
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -9,8 +10,8 @@ import (
 // Overlap makes calls that do not wait for one another: what has had no answer may never have one,
 // and the next call goes over another connection. Make it with [NewOverlap].
 type Overlap[T any] struct {
-	// Results has what each call came to, unless its context had ended by then. It panics as the
-	// call did.
+	// Results has what each call came to, unless its context had ended by then. It panics, or ends
+	// its goroutine, as the call did.
 	Results chan func() T
 
 	pending atomic.Int32
@@ -28,9 +29,12 @@ func (o *Overlap[T]) Pending() int { return int(o.pending.Load()) }
 func (o *Overlap[T]) Go(ctx context.Context, call func(context.Context) T) {
 	o.pending.Add(1)
 	o.calls.Go(func() {
-		x := outcomeOf(func() T { return call(ctx) })
-		o.pending.Add(-1)
-		tell(ctx, o.Results, x)
+		x := func() (none T) { runtime.Goexit(); return none }
+		defer func() { // also after a Goexit, which a transport may call
+			o.pending.Add(-1)
+			tell(ctx, o.Results, x)
+		}()
+		x = outcomeOf(func() T { return call(ctx) })
 	})
 }
 

@@ -89,7 +89,7 @@ func TestAKilledMembersItemsRunElsewhereSoonAndNothingElseMoves(t *testing.T) {
 				fetch(t, realconsul.Shared(t).Addr(), "/v1/health/service/"+s.name, &all)
 				for _, i := range all {
 					if i.Service.Meta["coordd-member"] == id {
-						return i.Service.ID
+						return testkit.Instead(i.Service.ID)
 					}
 				}
 				return ""
