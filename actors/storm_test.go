@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coordd/coordd/actors"
+	"github.com/coordd/coordd/actors/internal/actor"
 	"github.com/coordd/coordd/internal/devconsul"
 	"github.com/coordd/coordd/internal/store"
 	"github.com/hashicorp/consul/api"
@@ -46,10 +47,10 @@ func (b *busy) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("connection refused")
 	}
 	now := time.Now()
-	b.free = later(b.free, now).Add(b.all)
+	b.free = actor.Latest(b.free, now).Add(b.all)
 	turn := b.free
 	if strings.HasPrefix(r.URL.Path, "/v1/agent/") {
-		b.idle = later(b.idle, turn).Add(b.agent)
+		b.idle = actor.Latest(b.idle, turn).Add(b.agent)
 		turn = b.idle
 	}
 	b.mu.Unlock()
@@ -66,13 +67,6 @@ func (b *busy) RoundTrip(r *http.Request) (*http.Response, error) {
 		})
 	}
 	return nil, r.Context().Err()
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // Members that start at once, or come back at once, at a Consul that is slower than all of them

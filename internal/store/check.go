@@ -173,7 +173,7 @@ func (k *CheckKeeper) take(ctx context.Context, a toldAgent, ladder *Ladder) {
 	}
 	ladder.Reset()
 	first := k.has == 0
-	if k.registered(a.registered); first {
+	if k.registered(a.registered, now); first {
 		k.offer()
 		if k.Registered != nil {
 			k.Registered(ctx)

@@ -21,8 +21,16 @@ type agentPace struct {
 	late         bool          // an answer was late since the agent has the check
 	prompt       time.Time     // since when the agent has been prompt; zero: it is not
 	calm         time.Duration // how long it is to be prompt, for the check to be normal
+	since        time.Time     // when the check became normal again
 	woke         time.Time     // when this process was seen to go on, after it had not run
 }
+
+// Bounds of agentPace.calm: it doubles when the agent is late again within calmHolds.
+const (
+	leastCalm = 20 * time.Second
+	mostCalm  = 10 * time.Minute
+	calmHolds = 10 * time.Minute
+)
 
 // want is the TTL that the check is to have.
 func (p *agentPace) want(now time.Time) time.Duration {
@@ -61,18 +69,25 @@ func (p *agentPace) answered(sent, now time.Time) (slow bool) {
 	}
 	p.good, p.took = sent, now.Sub(sent)
 	switch {
-	case p.took > p.normal/4 && !sent.Before(p.woke):
-		slow = !p.late
-		p.late, p.prompt, p.calm = true, time.Time{}, 20*time.Second+rand.N(20*time.Second)
-	case p.took < max(p.normal/8, 100*time.Millisecond) && p.prompt.IsZero():
+	case p.took > max(p.normal/8, 250*time.Millisecond) && !sent.Before(p.woke):
+		if slow = !p.late; slow && now.Sub(p.since) > calmHolds {
+			p.calm = 0
+		}
+		if slow {
+			p.calm = min(2*p.calm, mostCalm) + leastCalm + rand.N(leastCalm)
+		}
+		p.late, p.prompt = true, time.Time{}
+	case p.took > max(p.normal/16, 125*time.Millisecond):
+		p.prompt = time.Time{}
+	case p.prompt.IsZero():
 		p.prompt = now
 	}
 	return slow
 }
 
 // registered takes in that the agent has the check with that TTL.
-func (p *agentPace) registered(ttl time.Duration) {
-	if p.has = ttl; ttl == p.normal {
-		p.late = false
+func (p *agentPace) registered(ttl time.Duration, now time.Time) {
+	if p.has = ttl; ttl == p.normal && p.late {
+		p.late, p.since = false, now
 	}
 }

@@ -21,10 +21,7 @@ import (
 // BenchmarkFirstPlan lets a leader write the first plan of 100,000 items for ten members to a real
 // Consul, and beside it sends bare transactions of 128 sets with as many keys and the same values,
 // one after another and four in flight, in rounds in which each side takes its turn at going first
-// (what the server still does for the import weighs on whoever comes first). The fourth side sends,
-// four in flight, what the leader's transactions hold: creations, their three conditions, and an
-// event of 4 KB. So plan to that is what the leader's own work costs, and that to bare what the
-// protocol asks of any program. The leader's time is
+// (what the server still does for the import weighs on whoever comes first). The leader's time is
 // from the word go (control/freeze deleted) to the answer for the last key: planning, guards and
 // conditions included. Of each side it also gives the processor time of client and server, which
 // the machine's other work changes little. The leader's includes its look at what it has written.
@@ -32,7 +29,7 @@ func BenchmarkFirstPlan(b *testing.B) {
 	const items, members = 100_000, 10
 	cluster := realconsul.Start(b, realconsul.Options{})
 	client := cluster.Client()
-	var took, used, server [4][]time.Duration
+	var took, used, server [3][]time.Duration
 	round := 0
 	for b.Loop() {
 		p := newPlanRound(b, client, fmt.Sprintf("plan-%d", round), items, members)
@@ -40,7 +37,6 @@ func BenchmarkFirstPlan(b *testing.B) {
 			func() time.Duration { return p.lead(b) },
 			func() time.Duration { return p.bare(b, fmt.Sprintf("one-%d", round), members, 1) },
 			func() time.Duration { return p.bare(b, fmt.Sprintf("four-%d", round), members, 4) },
-			func() time.Duration { return p.like(b, fmt.Sprintf("like-%d", round), members, 4) },
 		}
 		for i := range sides {
 			side := (round + i) % len(sides)
@@ -51,7 +47,7 @@ func BenchmarkFirstPlan(b *testing.B) {
 		}
 		p.check(b)
 		p.end(b)
-		for _, service := range []string{"plan", "one", "four", "like"} {
+		for _, service := range []string{"plan", "one", "four"} {
 			if _, err := client.KV().DeleteTree(fmt.Sprintf("service/%s-%d/", service, round),
 				nil); err != nil {
 				b.Fatal(err)
@@ -59,11 +55,10 @@ func BenchmarkFirstPlan(b *testing.B) {
 		}
 		round++
 	}
-	b.Logf("plan %v, bare one by one %v, bare four in flight %v, like the plan's %v", took[0],
-		took[1], took[2], took[3])
-	b.Logf("processor time: plan %v (server %v), bare four in flight %v (%v), like the plan's "+
-		"%v (%v)", used[0], server[0], used[2], server[2], used[3], server[3])
-	var median, cpu, its [4]float64
+	b.Logf("plan %v, bare one by one %v, bare four in flight %v", took[0], took[1], took[2])
+	b.Logf("processor time: plan %v (server %v), bare four in flight %v (%v)", used[0], server[0],
+		used[2], server[2])
+	var median, cpu, its [3]float64
 	for side := range took {
 		for _, times := range [][]time.Duration{took[side], used[side], server[side]} {
 			slices.Sort(times)
@@ -79,13 +74,9 @@ func BenchmarkFirstPlan(b *testing.B) {
 	b.ReportMetric(median[0]/median[2], "plan/four-in-flight")
 	b.ReportMetric(cpu[0], "cpu-s/plan")
 	b.ReportMetric(cpu[2], "cpu-s/bare-four-in-flight")
-	b.ReportMetric(cpu[3], "cpu-s/like-the-plan's")
 	b.ReportMetric(its[0], "server-cpu-s/plan")
 	b.ReportMetric(its[2], "server-cpu-s/bare-four-in-flight")
-	b.ReportMetric(its[3], "server-cpu-s/like-the-plan's")
-	b.ReportMetric(median[0]/median[3], "plan/like-the-plan's")
 	b.ReportMetric(cpu[0]/cpu[2], "cpu-plan/four-in-flight")
-	b.ReportMetric(cpu[0]/cpu[3], "cpu-plan/like-the-plan's")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -221,76 +212,6 @@ func (p *planRound) bare(b *testing.B, service string, members, inFlight int) ti
 		Reason: "new"}.Encode()
 	start := time.Now()
 	sets(b, p.client, keys, string(value), inFlight)
-	return time.Since(start)
-}
-
-// like writes as many keys in transactions that hold what the leader's do, with the client's own
-// call: behind a check-index, a cas of a sequence key and a check-session of the member's record,
-// 124 creations and an event with the names of the items.
-func (p *planRound) like(b *testing.B, service string, members, inFlight int) time.Duration {
-	b.Helper()
-	root := "service/" + service + "/"
-	if err := keys.Put(b.Context(), p.store, root+"leader", []byte("leader"), 0); err != nil {
-		b.Fatal(err)
-	}
-	leader, _, _, err := p.store.Get(b.Context(), root+"leader", store.Consistent)
-	if err != nil {
-		b.Fatal(err)
-	}
-	value := protocol.Assignment{State: protocol.StateOwn, Session: p.sessions[0],
-		Reason: "new"}.Encode()
-	start := time.Now()
-	shares := make(chan func(int, *uint64))
-	var workers sync.WaitGroup
-	for worker := range inFlight {
-		workers.Go(func() {
-			sequence := uint64(0)
-			for share := range shares {
-				share(worker, &sequence)
-			}
-		})
-	}
-	slot := 0
-	for m := range members {
-		id := fmt.Sprintf("member-%02d", m)
-		var items []string
-		for i := range p.items {
-			if i*members/p.items == m {
-				items = append(items, fmt.Sprintf("device_group_%06d", i))
-			}
-		}
-		for items := range slices.Chunk(items, 124) {
-			slot++
-			event := protocol.EventRecord{At: start.UnixMilli(), Leader: "leader", Epoch: 1,
-				Events: []protocol.Event{{What: protocol.EventGranted, Items: items, To: id,
-					Why: "new"}}}.Encode()
-			key := fmt.Sprintf("%sevents/%d", root, slot%protocol.EventSlots)
-			shares <- func(worker int, sequence *uint64) {
-				ops := api.TxnOps{
-					{KV: &api.KVTxnOp{Verb: api.KVCheckIndex, Key: leader.Key,
-						Index: leader.ModifyIndex}},
-					{KV: &api.KVTxnOp{Verb: api.KVCAS, Index: *sequence,
-						Key:   fmt.Sprintf("%ssequence/%d", root, worker),
-						Value: fmt.Append(nil, *sequence)}},
-					{KV: &api.KVTxnOp{Verb: api.KVCheckSession, Session: p.sessions[m],
-						Key: p.store.Keys().Member(id)}}}
-				for _, item := range items {
-					ops = append(ops, &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCAS, Value: value,
-						Key: root + "assignments/" + id + "/" + item}})
-				}
-				ops = append(ops, &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: key,
-					Value: event}})
-				ok, answer, _, err := p.client.Txn().Txn(ops, nil)
-				if err != nil || !ok {
-					b.Errorf("a transaction like the plan's: %v, %v, %v", ok, err, answer)
-					return
-				}
-				*sequence = answer.Results[1].KV.ModifyIndex
-			}
-		}
-	}
-	close(shares)
-	workers.Wait()
 	return time.Since(start)
 }
 
