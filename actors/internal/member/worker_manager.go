@@ -429,7 +429,7 @@ func (a *WorkerManager) say(running, stopping int) {
 	reason, waits := "", ""
 	switch {
 	case running > 0:
-	case s.ID != a.under:
+	case s.ID != a.under, !a.membership.Get().In(s.ID): // the record is seen to go first at times
 		reason, waits = "session-lost", "a new session and its registration"
 	case !a.Holds(s):
 		reason, waits = "lease-over", "a renewal of the session that Consul confirms"
