@@ -150,8 +150,12 @@ func (c *commands) before(ctx context.Context, spec guard.Spec) error {
 	limited, cancel := context.WithTimeout(ctx, c.o.beforeStartTimeout)
 	defer cancel()
 	err := c.guard.Exec(limited, spec)
-	if err == nil && limited.Err() == nil {
+	switch {
+	case err == nil && limited.Err() == nil:
 		return nil
+	case limited.Err() != nil && ctx.Err() == nil:
+		return fmt.Errorf("--before-start did not end within --before-start-timeout %v: %w",
+			c.o.beforeStartTimeout, cmp.Or(err, limited.Err()))
 	}
 	return fmt.Errorf("--before-start: %w", cmp.Or(err, limited.Err()))
 }
