@@ -23,7 +23,6 @@ type vault struct {
 	known    map[string]bool
 	asked    []string // the tokens of the requests, each with what it wrote
 	starting int      // the status that it gives while it starts
-	late     bool     // whether a poll is refused at its end
 }
 
 func (v *vault) client(t *testing.T) *api.Client {
