@@ -346,12 +346,24 @@ func (a *WorkerManager) keep(item actor.Item, session string, runs *runs,
 		err := a.recorded(bound, item, record)
 		switch {
 		case leaseEnded(bound):
+			a.records.leaseEnds(a.whyEnded(bound), item.Grant)
 			return nil
 		case err != nil || ctx.Err() != nil:
 			return err
 		}
 		return errEnded
 	}
+}
+
+// whyEnded is the word of the log for why a context has ended for want of a lease.
+func (a *WorkerManager) whyEnded(bound context.Context) string {
+	switch {
+	case time.Since(a.Store.Woke()) < a.StopTimeout+stopSlack:
+		return "was-suspended"
+	case errors.Is(context.Cause(bound), actor.StopSessionLost):
+		return "session-lost"
+	}
+	return "lease-over"
 }
 
 // recorded runs the work once, and notes when that begins and how it ends by itself.
