@@ -187,7 +187,7 @@ type Timing struct {
 	Lease time.Duration
 	// CheckTTL is how long after this member's last report Consul takes it for lost: it registers
 	// itself at its Consul agent as an instance of Service, with a check of this TTL, to which it
-	// reports twelve times as often, and its session ends with that check. 1 s to the TTL. Default
+	// reports eight times as often, and its session ends with that check. 1 s to the TTL. Default
 	// (0): 13/20 of the lease, so that no silence of Consul's that the lease rides through ends
 	// the check. NoCheck: there is none, and Consul ends the session of a lost member
 	// after twice its TTL. An agent that takes no check, or a token without service:write on

@@ -79,6 +79,55 @@ func TestTheEndOfWorkIsToldWhateverEndsIt(t *testing.T) {
 	}
 }
 
+// Work that ends with the lease has not failed. When it runs again it is told why it ended, and a
+// new grant is not told with the time of the old one.
+func TestAnEndForWantOfALeaseIsToldWhenTheWorkRunsAgain(t *testing.T) {
+	for why, ends := range map[string]func(c *cluster, m *member){
+		"lease-over": func(c *cluster, m *member) {
+			m.net.Freeze()
+			c.await("the end of its work", 30*time.Second, func() bool { return c.loads()["n1"] == 0 })
+			m.net.Thaw()
+		},
+		"session-lost": func(c *cluster, m *member) {
+			_, err := c.client.Session().Destroy(m.c.Session().Get().ID, nil)
+			c.must(err)
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				c.addWork(c.items(200)...) // more than are named
+				m := c.start("n1")
+				item := c.items(200)[199]
+				c.is(item, operator.ItemRunning, 20*time.Second)
+				time.Sleep(5 * time.Second)
+				before := c.said(item)
+				if before.LastExit != "" || before.ThereSince.IsZero() {
+					t.Errorf("before, it says %+v", before)
+				}
+				at := time.Now()
+				ends(c, m)
+				c.addWork("later")
+				c.await("its last end", 90*time.Second, func() bool {
+					e := c.said(item)
+					return e.State == operator.ItemRunning && strings.Contains(e.LastExit, why)
+				})
+				e := c.said(item)
+				if e.LastExitAt.Before(at) || e.LastExitAt.After(time.Now()) || e.Restarts != 0 {
+					t.Errorf("it says %+v", e)
+				}
+				if e.Grant != before.Grant && (!e.ThereSince.IsZero() ||
+					!strings.Contains(e.There, "registered anew")) {
+					t.Errorf("it tells grant %d as %q, of %v", e.Grant, e.There, e.ThereSince)
+				}
+				c.is("later", operator.ItemRunning, 20*time.Second)
+				if e := c.said("later"); e.LastExit != "" || e.ThereSince.IsZero() {
+					t.Errorf("of an item that was given to it later it says %+v", e)
+				}
+			})
+		})
+	}
+}
+
 // A function that ignores its order keeps its item from everybody, and nobody else can end it.
 func TestWorkThatIgnoresItsOrderToStopIsAProblem(t *testing.T) {
 	run(t, func(c *cluster) {

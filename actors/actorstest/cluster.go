@@ -106,7 +106,7 @@ func (c *Cluster) blocks() (text string) {
 }
 
 // ConsulElection makes Consul's servers elect a leader for that long: it answers every request with
-// an error, and restarts the time of every session afterwards, as a real one does.
+// an error, and restarts the time of every session afterwards, as a real one does. It blocks for d.
 func (c *Cluster) ConsulElection(d time.Duration) {
 	c.consul.ElectionStart()
 	time.Sleep(d)

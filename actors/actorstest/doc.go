@@ -34,5 +34,5 @@
 //     given it.
 //  7. A wait in vain, and a stop that takes too long, name what is in the way.
 //
-// What is not here: processes. That is what `coordd devconsul` and `coordd run` are for.
+// What is not here: processes. That is what `coordd dev --consul-only` and `coordd run` are for.
 package actorstest

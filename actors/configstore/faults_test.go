@@ -114,6 +114,30 @@ func TestReadYourWritesHoldsWhenConsulCameBackEmpty(t *testing.T) {
 	})
 }
 
+func TestReadYourWritesHoldsWhereAnswersHaveNoIndex(t *testing.T) {
+	run(t, func(t *testing.T, r *rig) {
+		s := r.start().ready()
+		s.put("k", "old")
+		to := s.net.To()
+		s.net.Via(transport.Func(func(q *http.Request) (*http.Response, error) {
+			if q.URL.Query().Has("index") {
+				return transport.Hang(q)
+			}
+			resp, err := to.RoundTrip(q)
+			if err == nil && resp.Header.Get("X-Consul-Index") != "" {
+				resp.Header.Set("X-Consul-Index", "0")
+			}
+			return resp, err
+		}))
+		time.Sleep(time.Minute)
+		s.put("k", "new")
+		for range 60 {
+			time.Sleep(time.Second)
+			r.expect("k", s.get("k"), "new")
+		}
+	})
+}
+
 func TestACacheIsNotBelievedBeforeItShowsWhatWasRead(t *testing.T) {
 	run(t, func(t *testing.T, r *rig) {
 		var s *host

@@ -43,9 +43,10 @@ func (a *pulse) run(ctx context.Context) error {
 
 // matches tells whether the cache shows what Consul has, or soon does. An index that went back
 // means that Consul was restored, unless the cache is ahead of the pulse: both are read anew. The
-// watch would wait for an index that may never come.
+// watch would wait for an index that may never come. An answer without an index (1) says nothing,
+// unless nothing was ever written.
 func (a *pulse) matches(ctx context.Context, index uint64) bool {
-	if a.data.Get().index > index {
+	if a.data.Get().index > index || index <= 1 && a.written.Get().index > 1 {
 		return false
 	}
 	own, cancel := context.WithTimeout(ctx, behind)

@@ -18,7 +18,8 @@ type Explanation struct {
 	// known.
 	There string `json:"there,omitempty"`
 	// ThereSince is when the leader gave the item to its owner, by the leader's clock; zero: it has
-	// no owner, or the event log does not go back so far.
+	// no owner, has a later grant because its owner has registered anew, or the event log does not
+	// go back so far.
 	ThereSince time.Time `json:"there_since,omitzero"`
 	// Next says what would have to happen for its work to run, or to run elsewhere.
 	Next string `json:"next,omitempty"`
@@ -52,7 +53,10 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 // Explained says why the item is where it is, since when, as far as the event log goes back, and
 // what would have to happen for it to run.
 func (i ItemStatus) Explained(log EventLog) Explanation {
-	e := Explanation{ItemStatus: i, Next: next(i), ThereSince: log.given(i.ID, i.Member)}
+	e := Explanation{ItemStatus: i, Next: next(i)}
+	if !i.anew {
+		e.ThereSince = log.given(i.ID, i.Member)
+	}
 	switch {
 	case i.Member == "" || i.Cause == CauseMoves || i.Cause == CauseLeaves:
 		return e // its reason is that for leaving
@@ -61,7 +65,9 @@ func (i ItemStatus) Explained(log EventLog) Explanation {
 	case i.Preferred == i.Member:
 		e.There = "it is preferred there"
 	default:
-		e.There = WordsOf(i.Reason).There
+		if e.There = WordsOf(i.Reason).There; e.There != "" && i.anew {
+			e.There = "its owner has registered anew; before that, " + e.There
+		}
 	}
 	if e.There != "" && i.Prefers != "" {
 		e.There += "; it prefers " + i.Prefers

@@ -166,6 +166,13 @@ func (v *view) owned(key keyView) ItemStatus {
 		i.Why = key.Member + " names a part of its items that do not run, and this is not one of " +
 			"them"
 	}
+	i.anew = inherited
+	if m.summary != nil {
+		end := m.summary.Ended
+		if key.created <= end.Upto && key.Restart <= end.Upto && end.At.After(i.LastExitAt) {
+			i.LastExit, i.LastExitAt = "it was stopped for want of a lease: "+end.Why, end.At
+		}
+	}
 	v.compare(&i, key, v.changed[key.Item])
 	return i
 }

@@ -89,8 +89,10 @@ type ItemStatus struct {
 	Grant uint64    `json:"grant,omitempty"`
 	Since time.Time `json:"since,omitzero"` // of the state; zero: not known
 	// Restarts is how often its work has ended without being told to since its owner started it.
-	Restarts   int       `json:"restarts,omitempty"`
-	LastExit   string    `json:"last_exit,omitempty"` // what it said then
+	Restarts int `json:"restarts,omitempty"`
+	// LastExit is what it said then, or why all work of its owner was stopped since, as its lease
+	// was over.
+	LastExit   string    `json:"last_exit,omitempty"`
 	LastExitAt time.Time `json:"last_exit_at,omitzero"`
 	// FailedAt are members at which its work failed too often; it was tried elsewhere then.
 	FailedAt  []string  `json:"failed_at,omitempty"`
@@ -106,6 +108,8 @@ type ItemStatus struct {
 	// Outdated: its work runs with another payload or weight than the workload has by now.
 	// [Client.Items] does not read what the workload has, and never says so.
 	Outdated bool `json:"outdated,omitempty"`
+
+	anew bool // its owner has registered since it was given the item, and so has another grant
 }
 
 // ItemFilter says which items are asked for. An empty list leaves its part open.

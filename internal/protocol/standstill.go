@@ -14,7 +14,7 @@ type standstill struct {
 	mu     sync.Mutex
 	tick   time.Time // zero: nobody ticks
 	stood  time.Duration
-	until  time.Time // what fails before is laid to it
+	woke   time.Time // what fails within standstillCounts of it is laid to it
 	unsaid bool
 }
 
@@ -27,9 +27,9 @@ const (
 func (x *standstill) look(now time.Time) time.Duration {
 	gap := max(now.Sub(x.tick), now.Round(0).Sub(x.tick.Round(0)))
 	if !x.tick.IsZero() && gap > standstillLeast {
-		x.stood, x.until, x.unsaid, x.tick = gap, now.Add(standstillCounts), true, now
+		x.stood, x.woke, x.unsaid, x.tick = gap, now, true, now
 	}
-	if now.Before(x.until) {
+	if now.Sub(x.woke) < standstillCounts {
 		return x.stood
 	}
 	return 0
@@ -59,6 +59,15 @@ func (s *Store) Stood() time.Duration {
 			"machine suspended, or it got no processor", "then", "what lost its lease stops")
 	}
 	return stood
+}
+
+// Woke returns when this process was last found to have stood still. What it hangs in has hung
+// since then at the most, for before that it did not run.
+func (s *Store) Woke() time.Time {
+	s.still.mu.Lock()
+	defer s.still.mu.Unlock()
+	s.still.look(time.Now())
+	return s.still.woke
 }
 
 // Failed is [store.Store.Failed], but for what failed because this process stood still.

@@ -47,6 +47,16 @@ type WorkSummary struct {
 	Counts map[string]int `json:"counts,omitempty"`
 	// Items names those that do not simply run, at most MaxNamed.
 	Items []WorkReport `json:"items,omitempty"`
+	// Ended is the last time that the work ended for want of a lease.
+	Ended LeaseEnd `json:"ended,omitzero"`
+}
+
+// LeaseEnd is the end of all of a member's work for want of a lease.
+type LeaseEnd struct {
+	Why string    `json:"why,omitempty"` // lease-over, session-lost or was-suspended
+	At  time.Time `json:"at,omitzero"`
+	// Upto is the highest grant that it ended: items that were granted later are not meant.
+	Upto uint64 `json:"upto,omitempty"`
 }
 
 // WorkReport is one item of a [WorkSummary].
@@ -100,6 +110,9 @@ func ParseWorkSummary(value []byte) (WorkSummary, error) {
 			return WorkSummary{}, store.Invalid("work summary", "it counts %d items as %q", n,
 				store.ShortenPart(state))
 		}
+	}
+	if !isLine(s.Ended.Why) {
+		return WorkSummary{}, store.Invalid("work summary", "the end of all work is no line of text")
 	}
 	for _, item := range s.Items {
 		switch {

@@ -77,7 +77,7 @@ func (p *agentPace) answered(sent, now time.Time) (slow bool) {
 			p.calm = min(2*p.calm, mostCalm) + leastCalm + rand.N(leastCalm)
 		}
 		p.late, p.prompt = true, time.Time{}
-	case p.took > max(p.normal/16, 125*time.Millisecond):
+	case p.late && p.took > max(p.normal/16, 125*time.Millisecond):
 		p.prompt = time.Time{}
 	case p.prompt.IsZero():
 		p.prompt = now

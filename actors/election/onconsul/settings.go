@@ -57,7 +57,7 @@ type Config struct {
 	LockDelay time.Duration
 	// CheckTTL is how long after this process's last report Consul takes it for lost. The process
 	// registers at its Consul agent as an instance of Service with a check of this TTL, and reports
-	// to it twelve times as often. Its session ends with that check. 1 s to the TTL. Default (0):
+	// to it eight times as often. Its session ends with that check. 1 s to the TTL. Default (0):
 	// 13/20 of the lease, so that no silence of Consul's that the lease outlasts ends the check;
 	// with a LockDelay below the lease the default is NoCheck.
 	//

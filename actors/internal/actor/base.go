@@ -59,7 +59,7 @@ func (b *Base) Idle(ctx context.Context) { b.progress.idle(ctx) }
 
 // Stuck finds the actor that has hung for the longest time; the empty string if none does.
 func (b *Base) Stuck(now time.Time) (actor string, since time.Time) {
-	return b.progress.stuck(now)
+	return b.progress.stuck(now, b.Store.Woke())
 }
 
 // Holds tells whether s may be counted on now, with the margin that stopping takes.

@@ -65,11 +65,13 @@ func (p *progress) idle(ctx context.Context) {
 	delete(p.rounds, supervisor.Path(ctx))
 }
 
-// stuck finds the actor that has hung for the longest time; the empty string if none does.
-func (p *progress) stuck(now time.Time) (actor string, since time.Time) {
+// stuck finds the actor that has hung for the longest time; the empty string if none does. Nothing
+// counts from before woke, when this process began to run again.
+func (p *progress) stuck(now, woke time.Time) (actor string, since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for a, r := range p.rounds {
+		r.since = Latest(r.since, woke)
 		if now.Sub(r.since) >= r.waits+StuckAfter && (actor == "" || r.since.Before(since)) {
 			actor, since = a, r.since
 		}

@@ -103,7 +103,8 @@ func (a *StatePublisher) step(ctx context.Context, now time.Time) (next time.Tim
 		return actor.Latest(a.news, a.again)
 	}
 	want, next := summarise(summaryInput{now: now, member: m, view: view, stop: a.StopTimeout,
-		holdings: a.holdings.Get(), record: a.records.get, since: a.since})
+		holdings: a.holdings.Get(), record: a.records.get, since: a.since,
+		ended: a.records.leaseEnd()})
 	if same(want, a.written) {
 		a.news = time.Time{}
 		if !a.look.After(now) {

@@ -23,6 +23,7 @@ type WorkRecords struct {
 	mu    sync.Mutex
 	n     uint64
 	items map[string]*workRecord
+	ended protocol.LeaseEnd
 }
 
 // workRecord is one item's, since its work was started here. The mutex of its WorkRecords guards
@@ -80,6 +81,22 @@ func (w *WorkRecords) keep(held func(id string) bool) {
 			delete(w.items, id)
 		}
 	}
+}
+
+// leaseEnds: the work under a grant has ended for want of a lease, which is no failure of its own.
+// Its record goes with it, so this is noted for all.
+func (w *WorkRecords) leaseEnds(why string, grant uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = protocol.LeaseEnd{Why: why, At: time.Now().UTC(), Upto: max(w.ended.Upto, grant)}
+	w.n++
+	w.changed.Set(w.n)
+}
+
+func (w *WorkRecords) leaseEnd() protocol.LeaseEnd {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended
 }
 
 // get returns a copy of an item's record.

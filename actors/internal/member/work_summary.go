@@ -21,12 +21,13 @@ type summaryInput struct {
 	record   func(item string) workRecord
 	stop     time.Duration        // that work has to end when it is told to stop
 	since    map[string]time.Time // when the items that have not begun were seen first
+	ended    protocol.LeaseEnd
 }
 
 // summarise says what the work of the assigned items does, and when time alone changes that. It
 // brings in.since up to date. Sequence and time of the summary are for its writer.
 func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
-	s = protocol.WorkSummary{Session: in.member.Session, Counts: map[string]int{}}
+	s = protocol.WorkSummary{Session: in.member.Session, Counts: map[string]int{}, Ended: in.ended}
 	waits := in.now.Before(in.member.ClearAt)
 	if waits {
 		s.ClearAt, next = in.member.ClearAt.UTC(), in.member.ClearAt
@@ -78,7 +79,7 @@ func summarise(in summaryInput) (s protocol.WorkSummary, next time.Time) {
 func (w *WorkRecords) Summary(now time.Time, m facts.Membership, view facts.Assignments,
 	holdings facts.Holdings) protocol.WorkSummary {
 	s, _ := summarise(summaryInput{now: now, member: m, view: view, holdings: holdings,
-		record: w.get, stop: w.stop, since: map[string]time.Time{}})
+		record: w.get, stop: w.stop, since: map[string]time.Time{}, ended: w.leaseEnd()})
 	return s
 }
 
@@ -169,6 +170,6 @@ func worst(all []protocol.WorkReport) []protocol.WorkReport {
 
 // same tells whether two summaries say the same.
 func same(x, y protocol.WorkSummary) bool {
-	return x.Session == y.Session && x.Upto == y.Upto && x.ClearAt.Equal(y.ClearAt) &&
+	return x.Session == y.Session && x.Ended == y.Ended && x.Upto == y.Upto && x.ClearAt.Equal(y.ClearAt) &&
 		maps.Equal(x.Counts, y.Counts) && slices.Equal(x.Items, y.Items)
 }

@@ -346,12 +346,24 @@ func (a *WorkerManager) keep(item actor.Item, session string, runs *runs,
 		err := a.recorded(bound, item, record)
 		switch {
 		case leaseEnded(bound):
+			a.records.leaseEnds(a.whyEnded(bound), item.Grant)
 			return nil
 		case err != nil || ctx.Err() != nil:
 			return err
 		}
 		return errEnded
 	}
+}
+
+// whyEnded is the word of the log for why a context has ended for want of a lease.
+func (a *WorkerManager) whyEnded(bound context.Context) string {
+	switch {
+	case time.Since(a.Store.Woke()) < a.StopTimeout+stopSlack:
+		return "was-suspended"
+	case errors.Is(context.Cause(bound), actor.StopSessionLost):
+		return "session-lost"
+	}
+	return "lease-over"
 }
 
 // recorded runs the work once, and notes when that begins and how it ends by itself.
@@ -417,7 +429,7 @@ func (a *WorkerManager) say(running, stopping int) {
 	reason, waits := "", ""
 	switch {
 	case running > 0:
-	case s.ID != a.under:
+	case s.ID != a.under, !a.membership.Get().In(s.ID): // the record is seen to go first at times
 		reason, waits = "session-lost", "a new session and its registration"
 	case !a.Holds(s):
 		reason, waits = "lease-over", "a renewal of the session that Consul confirms"
