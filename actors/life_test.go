@@ -15,6 +15,7 @@ import (
 	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/testkit/keys"
 	"github.com/coordd/coordd/supervisor"
+	"github.com/hashicorp/consul/api"
 )
 
 // The life of a cluster: members come, go, die and come back.
@@ -128,27 +129,44 @@ func TestAMemberRestartedUnderItsIdResumesWithNoMove(t *testing.T) {
 }
 
 func TestASuccessorOfAFrozenPredecessorWaitsForItsLease(t *testing.T) {
-	run(t, func(c *cluster) {
-		three(c, 99)
-		victim := c.follower()
-		// Its session is ended early, and it does not learn of that: it is still within its lease.
-		frozen := c.members[victim]
-		session := frozen.c.Session().Get().ID
-		frozen.net.Freeze()
-		if _, err := c.client.Session().Destroy(session, nil); err != nil {
-			t.Fatal(err)
-		}
-		delete(c.members, victim)
-		c.start(victim)
-		c.await("its items at its successor", 30*time.Second, c.balanced(99))
-		frozen.cancel()
-		frozen.net.Thaw()
-		<-frozen.done
-		time.Sleep(30 * time.Second)
-		if !c.balanced(99)() {
-			t.Errorf("in the end: %v", c.loads())
-		}
-	})
+	for name, ack := range map[string]func(c *cluster, key string) error{
+		"its ack is there": func(*cluster, string) error { return nil },
+		"its ack is gone": func(c *cluster, key string) error {
+			_, err := c.client.KV().Delete(key, nil)
+			return err
+		},
+		"its ack is unreadable": func(c *cluster, key string) error {
+			_, err := c.client.KV().Put(&api.KVPair{Key: key, Value: []byte("{")}, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *cluster) {
+				three(c, 99)
+				c.start("n4", func(cfg *actors.Config) { cfg.TTL = time.Minute })
+				c.await("a share for n4", 30*time.Second, c.balanced(99))
+				// Its session is ended early, and it does not learn of that: it is still within its
+				// lease, which is longer than its successor's.
+				frozen := c.members["n4"]
+				session := frozen.c.Session().Get().ID
+				frozen.net.Freeze()
+				if _, err := c.client.Session().Destroy(session, nil); err != nil {
+					t.Fatal(err)
+				}
+				c.must(ack(c, c.store.Keys().Ack("n4")))
+				delete(c.members, "n4")
+				c.start("n4")
+				time.Sleep(90 * time.Second)
+				frozen.cancel()
+				frozen.net.Thaw()
+				<-frozen.done
+				time.Sleep(30 * time.Second)
+				if !c.balanced(99)() {
+					t.Errorf("in the end: %v", c.loads())
+				}
+			})
+		})
+	}
 }
 
 // The one that dies last may have been promised a shorter lease than the one before it, which is

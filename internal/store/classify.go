@@ -115,6 +115,9 @@ func (c call) status(code int, body string) error {
 		return &callError{kind: kind, op: c.String(), text: text, unknown: unknown}
 	}
 	switch {
+	case code == http.StatusForbidden && strings.Contains(body, noBootstrap):
+		return fail(ErrUnreachable, false, said+"; Consul's ACL system is not bootstrapped: Consul "+
+			"is starting, or `consul acl bootstrap` was never run")
 	case code == http.StatusForbidden && strings.Contains(body, notKnown):
 		return c.unknownToken(said)
 	case code == http.StatusForbidden, code == http.StatusUnauthorized:

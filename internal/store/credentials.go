@@ -11,7 +11,9 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/coordd/coordd/internal/reread"
 	"github.com/hashicorp/consul/api"
@@ -30,6 +32,10 @@ func LacksRights(err error) bool {
 // notKnown is what Consul says of such a token.
 const notKnown = "ACL not found"
 
+// noBootstrap begins what Consul says, with notKnown, of any token while it starts and has no
+// tokens yet, and until its ACL system is bootstrapped.
+const noBootstrap = "ACL system must be bootstrapped"
+
 // tokenFile is the file that the library would read the token from; empty: none.
 func tokenFile(cfg *api.Config) string {
 	env := os.Getenv(api.HTTPTokenFileEnvName)
@@ -43,11 +49,20 @@ func tokenFile(cfg *api.Config) string {
 // tokenTransport sends the token that its file holds now, in place of the first one.
 type tokenTransport struct {
 	pacedTransport
-	file  *reread.Files[string]
-	first string
-	known atomic.Pointer[string] // the last one that Consul knew
-	named atomic.Pointer[string] // the last one that it did not know, and that was named
+	file   *reread.Files[string]
+	first  string
+	worked *atomic.Pointer[sentToken] // the last one with which a request succeeded
+	named  atomic.Value               // the last one that Consul did not know, and that was named
 }
+
+// sentToken is a token, and when the request was sent.
+type sentToken struct {
+	token string
+	at    time.Time
+}
+
+// allWorked has the tokens that worked, which all clients of an address of Consul and a file share.
+var allWorked sync.Map
 
 const tokenHeader = "X-Consul-Token"
 
@@ -62,37 +77,57 @@ func renewedToken(cfg *api.Config) (*tokenTransport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("CONSUL_HTTP_TOKEN_FILE: %s: %w", path, err)
 	}
-	t := &tokenTransport{file: file, first: file.Get()}
-	t.known.Store(&t.first)
+	worked, _ := allWorked.LoadOrStore([2]string{cfg.Address, path}, &atomic.Pointer[sentToken]{})
+	t := &tokenTransport{file: file, first: file.Get(), worked: worked.(*atomic.Pointer[sentToken])}
+	t.worked.CompareAndSwap(nil, &sentToken{token: t.first})
 	cfg.Token, cfg.TokenFile = t.first, ""
 	return t, nil
 }
 
 // RoundTrip sends a request. Where Consul does not know the file's token it sends the last one that
-// Consul knew: the file may be half written, or may hold a token that this server has not heard of
-// yet. Such a token is named once.
+// worked: the file may be half written, or may hold a token that this server has not heard of yet.
+// Such a token is named once. A long poll may outlast its token: the file's one is tried then.
 func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Header.Get(tokenHeader) != t.first { // it has a token of its own
 		return t.RoundTripper.RoundTrip(r)
 	}
-	token, known := t.file.Get(), t.known.Load()
-	resp, err := t.send(r, token)
-	unknown := err == nil && unknownToken(resp)
-	if err == nil && !unknown {
-		t.known.Store(&token)
+	read := t.file.Get()
+	for token := read; ; {
+		sent := &sentToken{token, time.Now()}
+		resp, err := t.send(r, token)
+		if err == nil && token == read {
+			t.note(resp, sent)
+		}
+		if err != nil || !unknownToken(resp) || r.Body != nil && r.GetBody == nil {
+			return resp, err
+		}
+		switch now, worked := t.file.Get(), t.worked.Load().token; {
+		case now != read:
+			read, token = now, now
+		case token != read || worked == read:
+			return resp, nil
+		default:
+			token = worked
+			if t.named.Swap(read) != read {
+				slog.Warn("token-not-known", "what", "Consul does not know the token that was read",
+					"then", "going on with the one before while Consul knows that")
+			}
+		}
+		_ = resp.Body.Close()
+		if r = r.Clone(r.Context()); r.GetBody != nil {
+			r.Body, _ = r.GetBody() // of a text: it cannot fail
+		}
 	}
-	if !unknown || token == *known || r.Body != nil && r.GetBody == nil {
-		return resp, err
+}
+
+// note takes in a token that worked, unless one that was sent later has: a long poll succeeds even
+// when its token was deleted meanwhile. Other statuses Consul gives before it looks at the token.
+func (t *tokenTransport) note(resp *http.Response, sent *sentToken) {
+	works := resp.StatusCode < 300 || resp.StatusCode == http.StatusNotFound
+	was := t.worked.Load()
+	if works && !sent.at.Before(was.at) && !t.worked.CompareAndSwap(was, sent) {
+		t.note(resp, sent)
 	}
-	_ = resp.Body.Close()
-	if r = r.Clone(r.Context()); r.GetBody != nil {
-		r.Body, _ = r.GetBody() // of a text: it cannot fail
-	}
-	if was := t.named.Swap(&token); was == nil || *was != token {
-		slog.Warn("token-not-known", "what", "Consul does not know the token that was read", "then",
-			"going on with the one before while Consul knows that")
-	}
-	return t.send(r, *known)
 }
 
 func (t *tokenTransport) send(r *http.Request, token string) (*http.Response, error) {
@@ -114,7 +149,7 @@ func unknownToken(resp *http.Response) bool {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(text), resp.Body), resp.Body}
-	return bytes.Contains(text, []byte(notKnown))
+	return bytes.Contains(text, []byte(notKnown)) && !bytes.Contains(text, []byte(noBootstrap))
 }
 
 // tokenOf is the token that the call under ctx was sent with; empty: one that never changes.

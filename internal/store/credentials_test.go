@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +19,25 @@ import (
 
 // vault is a Consul that knows some tokens.
 type vault struct {
-	known map[string]bool
-	asked []string // the tokens of the requests, each with what it wrote
+	mu       sync.Mutex
+	known    map[string]bool
+	asked    []string // the tokens of the requests, each with what it wrote
+	starting int      // the status that it gives while it starts
+}
+
+func (v *vault) client(t *testing.T) *api.Client {
+	client, err := store.NewClient(&api.Config{HttpClient: &http.Client{Transport: v}})
+	must(t, err)
+	return client
+}
+
+func (v *vault) knows(tokens ...string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.known = map[string]bool{}
+	for _, token := range tokens {
+		v.known[token] = true
+	}
 }
 
 func (v *vault) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -28,9 +46,21 @@ func (v *vault) RoundTrip(r *http.Request) (*http.Response, error) {
 		b, _ := io.ReadAll(r.Body)
 		body = string(b)
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.asked = append(v.asked, token+body)
+	known := v.known[token]
+	if known && r.URL.Path != "/v1/txn" {
+		v.mu.Unlock()
+		time.Sleep(time.Minute)
+		v.mu.Lock()
+		known = r.URL.Path == "/poll" || v.known[token]
+	}
 	code, text := 200, `{"Results":[]}`
-	if !v.known[token] {
+	switch {
+	case v.starting != 0:
+		code, text = v.starting, "ACL system must be bootstrapped before making any: ACL not found"
+	case !known:
 		code, text = 403, "ACL not found"
 	}
 	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(text)),
@@ -44,9 +74,7 @@ func TestATokenThatConsulDoesNotKnowIsReadAnewAndTheOneBeforeGoesOn(t *testing.T
 	t.Setenv(api.HTTPTokenFileEnvName, file)
 	synctest.Test(t, func(t *testing.T) {
 		v := &vault{known: map[string]bool{"old": true}}
-		client, err := store.NewClient(&api.Config{HttpClient: &http.Client{Transport: v}})
-		must(t, err)
-		s, err := store.Open(store.Config{Client: client})
+		s, err := store.Open(store.Config{Client: v.client(t)})
 		must(t, err)
 		for _, step := range []struct {
 			does string
@@ -66,6 +94,14 @@ func TestATokenThatConsulDoesNotKnowIsReadAnewAndTheOneBeforeGoesOn(t *testing.T
 				func() { write("next"); time.Sleep(reread.Every) }, "next new"},
 			{"it has learned of it", func() { v.known["next"] = true }, "next"},
 			{"emptied", func() { write(""); time.Sleep(reread.Every) }, "next"},
+			{"a bad one while Consul starts", func() {
+				v.starting = 403
+				write("bad")
+				time.Sleep(reread.Every)
+			}, "bad"},
+			{"and has no leader", func() { v.starting = 500 }, "bad"},
+			{"it has started", func() { v.starting = 0 }, "bad next"},
+			{"and the good one is back", func() { write("next"); time.Sleep(reread.Every) }, "next"},
 			{"nobody is known any more", func() { clear(v.known) }, "next"},
 		} {
 			step.do()
@@ -87,6 +123,50 @@ func TestATokenThatConsulDoesNotKnowIsReadAnewAndTheOneBeforeGoesOn(t *testing.T
 				t.Errorf("%s: %v", step.does, err)
 			}
 		}
+	})
+}
+
+// Consul answers a long poll as if its token, deleted meanwhile, were there, or refuses it. Neither
+// counts for the tokens that came later, and what one client has learned the others know.
+func TestAnAnswerCountsForTheTokenOfItsOwnRequest(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	must(t, os.WriteFile(file, []byte("1"), 0o600))
+	t.Setenv(api.HTTPTokenFileEnvName, file)
+	synctest.Test(t, func(t *testing.T) {
+		v := &vault{known: map[string]bool{"1": true}}
+		busy, idle := v.client(t), v.client(t)
+		ask := func(c *api.Client, path string) {
+			if _, err := c.Raw().Query(path, new(any), nil); err != nil {
+				t.Errorf("%s after %v: %v", path, v.asked, err)
+			}
+		}
+		poll := func() {
+			go ask(busy, "/poll")
+			go ask(busy, "/refused at its end")
+			synctest.Wait()
+		}
+		replace := func(now string, known ...string) {
+			v.knows(known...)
+			must(t, os.WriteFile(file, []byte(now), 0o600))
+			time.Sleep(2 * reread.Every)
+		}
+		poll()
+		replace("2", "1", "2")
+		ask(busy, "/v1/txn")
+		replace("x", "2")
+		ask(idle, "/v1/txn")
+		time.Sleep(3 * time.Minute) // the polls end, also one that was sent again
+		ask(busy, "/v1/txn")
+		ask(v.client(t), "/v1/txn")
+		replace("3", "2", "3")
+		ask(busy, "/v1/txn")
+		replace("y", "3")
+		ask(idle, "/v1/txn")
+		replace("4", "4")
+		ask(busy, "/v1/txn")
+		poll()
+		replace("5", "5") // and nothing but the polls asks
+		time.Sleep(3 * time.Minute)
 	})
 }
 

@@ -112,6 +112,9 @@ func TestEachStatusHasItsKindAndItsOutcome(t *testing.T) {
 		{503, "overloaded", store.ErrUnreachable, true, "", ""},
 		{504, "", store.ErrUnreachable, true, "", ""},
 		{404, "<html>not found</html>", store.ErrUnreachable, true, "", ""}, // no empty prefix
+		{403, "ACL system must be bootstrapped before making any requests that require " +
+			"authorization: ACL not found", store.ErrUnreachable, false,
+			"Consul's ACL system is not bootstrapped", ""},
 		{413, "Request body too large", store.ErrInvalid, false, "send less at once", ""},
 		// "read txn" changes nothing: the client hides its status, and nobody needs it
 		{429, "Your IP is issuing too many concurrent connections", store.ErrUnreachable, false,

@@ -25,18 +25,14 @@ func (a *MembershipKeeper) lastRegistrant(ctx context.Context) (rec store.Entry,
 	}
 	rec, e, sentinel := read.Entries[0], read.Entries[1], read.Entries[2]
 	a.sawAck(e)
-	if _, lease := protocol.ReadSentinel(sentinel.Value); e.ModifyIndex == 0 {
-		old = lastAck{sentinel: lease}
-	} else {
+	if e.ModifyIndex > 0 {
 		ack, _, err := a.Keys.ReadAck(e)
 		if err != nil {
 			a.Log.Warn("unreadable-key-overwritten", "key", e.Key, "err", err)
 		}
 		old = lastAck{found: true, index: e.ModifyIndex, ack: ack.Ack, bad: ack.Unreadable}
-		if old.bad {
-			old.sentinel = lease
-		}
 	}
+	_, old.sentinel = protocol.ReadSentinel(sentinel.Value)
 	return rec, old, read.Entries[3].ModifyIndex, nil
 }
 

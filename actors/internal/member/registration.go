@@ -56,7 +56,7 @@ type lastAck struct {
 	index uint64
 	ack   protocol.Ack
 	bad   bool // found, and not readable
-	// sentinel is the lease that the sentinel names. It is read where the ack does not say one.
+	// sentinel is the lease that the sentinel names. It counts where the ack does not say one.
 	sentinel time.Duration
 }
 
