@@ -33,7 +33,7 @@ The states:
   waiting        it waits until the lease of a lost member has ended
   free           no member has it
   quarantined    nobody runs it, because its work failed too often (run --max-restarts)
-  unknown        its member does not say what its work does, or is silent
+  unknown        its member does not say what its work does, or its check has run out
 
 RESTARTS counts how often its work has ended at that member without being told to.`,
 		Example: `  coordd items

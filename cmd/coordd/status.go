@@ -25,8 +25,8 @@ func (a *app) statusCommand() *cobra.Command {
 each member ("coordd items --help" names the states). A line "wrong" says what is wrong: nobody
 leads, items run nowhere, or their work ends again and again. The exit code is 1 then.
 
-Members say what their work does, a few seconds late at the most. Items of a member that is silent
-are "unknown": whether they run is not known.
+Members say what their work does, a few seconds late. One that is stopped or cut off is shown as it
+was until its check runs out. After that its items are "unknown": whether they run is not known.
 
 With --watch it shows what has changed, every second, until it is stopped: on a terminal it draws
 the screen anew, elsewhere each change is a line, with --json a line of JSON.`,
