@@ -200,7 +200,7 @@ func parseItems(name string, text []byte) ([]operator.WorkInput, error) {
 		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") && !isHeading(line) {
 			continue
 		}
-		w, err := parseItem(line)
+		w, err := parseItem(line, len(items) == 0)
 		if err == nil {
 			err = w.Check()
 		}
@@ -233,14 +233,17 @@ func isHeading(line string) bool {
 	return len(names) > 1 || len(names) == 1 && names[0] == "id" && line[0] != '#'
 }
 
-// parseItem reads one line. A weight of 0 means that the line names none.
-func parseItem(line string) (w operator.WorkInput, err error) {
+// parseItem reads one line. A weight of 0 means that the line names none. The first that begins with
+// the word id, and has more words, is a heading, whatever the other columns are called.
+func parseItem(line string, first bool) (w operator.WorkInput, err error) {
 	if !strings.HasPrefix(line, "{") {
 		id, payload, more := strings.Cut(line, "\t")
 		if more {
 			w.Payload = []byte(payload)
 		}
-		if w.ID = id; isHeading(line) || strings.HasPrefix(id, "[") {
+		words := strings.Fields(line)
+		named := first && len(words) > 1 && strings.EqualFold(words[0], "id")
+		if w.ID = id; named || isHeading(line) || strings.HasPrefix(id, "[") {
 			err = errors.New("this names columns or begins a list, and is no item: leave it out; " +
 				"an item is an id, an id and a payload with a tab between, or a JSON object")
 		}

@@ -59,6 +59,8 @@ func TestAFileOfItemsIsReadAsItsLinesSay(t *testing.T) {
 		"payload;\"ID\"\n":                     "f:1: this names columns",
 		"# a list\n# id\tpayload\na\tx\n":      "f:2: this names columns",
 		"Id\n":                                 "f:1: this names columns",
+		"id weight\na\n":                       "f:1: this names columns",
+		"# of us\nId\tnotes\na\tx\n":           "f:2: this names columns",
 		"[\"id\",\"weight\"]\n":                "f:1: this names columns",
 		"[{\"id\":\"a\"}]\n":                   "f:1: this names columns",
 		"[\n":                                  "f:1: this names columns",
@@ -129,7 +131,8 @@ func FuzzImport(f *testing.F) {
 // What is like a heading and is an item: a word alone, and what names no column.
 func TestAnItemMayBeCalledLikeAColumn(t *testing.T) {
 	for _, text := range []string{"payload\n", "weight\tof a scale\n", "# id\na\n",
-		"# item, name: x\n", "item\n", `{"id": "id", "payload": "weight"}` + "\n"} {
+		"# item, name: x\n", "item\n", `{"id": "id", "payload": "weight"}` + "\n",
+		"a\nid\tof a person\n"} {
 		if _, err := parseItems("f", []byte(text)); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
