@@ -171,6 +171,8 @@ func fieldsOf(of reflect.Type) (required, all []string) {
 		if f.Anonymous {
 			r, a := fieldsOf(f.Type)
 			required, all = append(required, r...), append(all, a...)
+		}
+		if f.Anonymous || !f.IsExported() {
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
