@@ -31,22 +31,24 @@ func (a *pulse) run(ctx context.Context) error {
 		if err := a.fault.Inject(ctx); err != nil {
 			return err
 		}
-		if a.matches(ctx, index) {
+		if a.matches(ctx, sent, index) {
 			a.confirmedAt.Set(sent)
+			store.Pause(ctx, a.MaxAge/4)
 		} else {
 			a.polls.Renew()
+			store.Pause(ctx, a.MaxAge/40) // the cache may have been ahead by a write
 		}
-		store.Pause(ctx, a.MaxAge/4)
 	}
 	return nil
 }
 
 // matches tells whether the cache shows what Consul has, or soon does. An index that went back
 // means that Consul was restored, unless the cache is ahead of the pulse: both are read anew. The
-// watch would wait for an index that may never come. An answer without an index (1) says nothing,
-// unless nothing was ever written.
-func (a *pulse) matches(ctx context.Context, index uint64) bool {
-	if a.data.Get().index > index || index <= 1 && a.written.Get().index > 1 {
+// watch would wait for an index that may never come. An answer without an index (1) says nothing if
+// it was asked for after a write.
+func (a *pulse) matches(ctx context.Context, sent time.Time, index uint64) bool {
+	w := a.written.Get()
+	if a.data.Get().index > index || index <= 1 && w.index > 1 && sent.After(w.at) {
 		return false
 	}
 	own, cancel := context.WithTimeout(ctx, behind)
