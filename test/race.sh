@@ -1,6 +1,6 @@
 #!/bin/sh
-# race.sh LANE FLAGS...: go test -count=1 with the flags, on those of the packages that are the lane's:
-# of $PACKAGES in each of the directories $WHERE. The lanes are jobs of `make long`, which runs three at a time.
+# race.sh LANE FLAGS...: go test -count=1 with the flags, on the lane's packages: those of $PACKAGES
+# in each of the directories $WHERE. The lanes are jobs of `make long`, which runs three at a time.
 #
 # Lanes with the race detector: `actors` is the package with the most tests in virtual time, `virtual`
 # are the other packages that have some, `others` those that have none. Without it: `programs` are

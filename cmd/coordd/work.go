@@ -233,8 +233,8 @@ func isHeading(line string) bool {
 	return len(names) > 1 || len(names) == 1 && names[0] == "id" && line[0] != '#'
 }
 
-// parseItem reads one line. A weight of 0 means that the line names none. The first that begins with
-// the word id, and has more words, is a heading, whatever the other columns are called.
+// parseItem reads one line. A weight of 0 means that the line names none. A first line of the word
+// id and more words is a heading, whatever the other columns are called.
 func parseItem(line string, first bool) (w operator.WorkInput, err error) {
 	if !strings.HasPrefix(line, "{") {
 		id, payload, more := strings.Cut(line, "\t")

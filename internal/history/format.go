@@ -61,7 +61,8 @@ const (
 // fields says which fields of an Event a verb has, in order.
 var fields = map[Verb]string{
 	Boot: "p", Alive: "p", End: "p", Dead: "p",
-	Start: "pit", Stop: "pit", Ran: "pit", Step: "pit", Lead: "pe", Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p",
+	Start: "pit", Stop: "pit", Ran: "pit", Step: "pit",
+	Lead: "pe", Unlead: "pe", Freeze: "p", Thaw: "p", Early: "p",
 	Set: "pxekv", Del: "pxek", Acked: "pkv", Try: "pkv", Ask: "pkv", Told: "pkv", Logged: "pkv",
 	Refused: "pkv", Saw: "pxkv", Restored: "pd", Calm: "pds", Close: "p",
 }

@@ -55,7 +55,7 @@ func (l Liveness) String() string {
 	return "unknown"
 }
 
-// machineFiles are those with a machine's generation id. To look for them takes a tenth of a second.
+// machineFiles are those with a machine's generation id. A search takes 0.1 s.
 var machineFiles = sync.OnceValue(func() (files []string) {
 	for _, pattern := range []string{"/sys/firmware/qemu_fw_cfg/by_name/etc/vmgenid_guid/raw",
 		"/sys/devices/*/vmgenid", "/sys/devices/*/*/vmgenid", "/sys/devices/*/*/*/vmgenid"} {

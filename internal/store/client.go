@@ -32,8 +32,9 @@ var ErrTooManyConns = errors.New("too many connections from this address")
 //
 // With this client the deadlines of calls grow with what arrives; with another one they are fixed.
 //
-// It speaks HTTP/1.1 only, and a call that has timed out closes its connection and those that are
-// idle: all may have died in silence, and the next call would wait on one of them.
+// It speaks HTTP/1.1 only. Idle connections are closed after 5 s. A call that has timed out closes
+// its connection and those that are idle: all may have died in silence, and the next call would wait
+// on one of them.
 //
 // A user:password@ in the address, see [SplitAddress], is used for HTTP's basic authentication. A
 // slash at the end of a URL is none of the paths that are asked for.

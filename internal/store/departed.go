@@ -14,7 +14,7 @@ func EndSession(ctx context.Context, s Store, id string) error {
 	err := Retry(ctx, s, "session", func(ctx context.Context) error {
 		return s.DestroySession(ctx, id)
 	})
-	// In this order: a session that ends with its check leaves a lock-delay.
+	// While its session may live the process is shown: it may hold what others wait for.
 	if instance, ok := strings.CutPrefix(made.Check, Instance{}.CheckID()); ok && err == nil {
 		_ = s.DeregisterInstance(ctx, Instance{ID: instance})
 	}

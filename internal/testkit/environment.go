@@ -19,8 +19,8 @@ func Environ(without ...string) []string {
 	})
 }
 
-// Build builds the coordd binary into the file path, with the product's go.mod also for the tests of
-// another module. The flags are those of go build.
+// Build builds the coordd binary into the file path. It takes the product's go.mod, for the tests of
+// another module too. The flags are those of go build.
 func Build(path string, flags ...string) error {
 	const module = "github.com/coordd/coordd"
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()

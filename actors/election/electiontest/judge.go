@@ -17,8 +17,8 @@ import (
 )
 
 // Judge writes down what happens to the leadership of elections, and finds out afterwards whether
-// one register explains it: the lock of that election. It knows no rule of the product. Its notion
-// of right is linearizability (package linearizable): each operation has taken effect at one instant
+// one register explains it: the lock of that election. It knows no rule of the product. What is
+// right is linearizability (package linearizable): each operation has taken effect at one instant
 // between its call and its return, and in that order they make sense to one register.
 //
 // The register holds nobody, or one candidate with its token. Besides, it knows the largest token

@@ -170,6 +170,7 @@ func worst(all []protocol.WorkReport) []protocol.WorkReport {
 
 // same tells whether two summaries say the same.
 func same(x, y protocol.WorkSummary) bool {
-	return x.Session == y.Session && x.Ended == y.Ended && x.Upto == y.Upto && x.ClearAt.Equal(y.ClearAt) &&
+	return x.Session == y.Session && x.Ended == y.Ended && x.Upto == y.Upto &&
+		x.ClearAt.Equal(y.ClearAt) &&
 		maps.Equal(x.Counts, y.Counts) && slices.Equal(x.Items, y.Items)
 }
