@@ -174,15 +174,7 @@ func TestAfterASilenceItIsToldWhatRunsAgain(t *testing.T) {
 func TestStatesThatCannotBeBelievedAreUnknown(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.addWork("w")
-		denied := false
 		m := c.start("n1")
-		to := c.consul.RoundTripper()
-		m.net.Via(transport.Func(func(r *http.Request) (*http.Response, error) {
-			if denied && strings.Contains(transport.Txn(r), "states/n1") {
-				return transport.Answer(r, http.StatusForbidden, "Permission denied"), nil
-			}
-			return to.RoundTrip(r)
-		}))
 		c.is("w", operator.ItemRunning, 20*time.Second)
 		c.delete("states/n1")
 		c.is("w", operator.ItemUnknown, time.Second)
@@ -191,7 +183,13 @@ func TestStatesThatCannotBeBelievedAreUnknown(t *testing.T) {
 		s.Counts, s.Seq = map[string]int{"running": 7}, 99
 		c.put("states/n1", string(s.Encode()))
 		c.await("its own word", 62*time.Second, c.counted("n1", "running", 1))
-		denied = true
+		to := c.consul.RoundTripper()
+		m.net.Via(transport.Func(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(transport.Txn(r), "states/n1") {
+				return transport.Answer(r, http.StatusForbidden, "Permission denied"), nil
+			}
+			return to.RoundTrip(r)
+		}))
 		c.addWork("v")
 		c.await("a warning", 20*time.Second, func() bool {
 			e := c.said("w")
@@ -200,7 +198,7 @@ func TestStatesThatCannotBeBelievedAreUnknown(t *testing.T) {
 		if p := c.problems(); !strings.Contains(p, "n1 cannot tell what the work of its items") {
 			t.Errorf("the problems are %q", p)
 		}
-		denied = false
+		m.net.Via(to)
 		c.is("w", operator.ItemRunning, 20*time.Second)
 	})
 }
