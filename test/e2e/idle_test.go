@@ -80,6 +80,11 @@ func (s *service) whileIdle(proxies map[string]*proxy, renew time.Duration, kv *
 	begin := time.Now()
 	for i := range 100 {
 		await(t, begin.Add(time.Duration(i)*3*renew/100))
+		for id, p := range proxies { // one a poll, one for all else; two where it sends two at once
+			if n := p.connections(); n > want[id]+2 {
+				fault("%s holds %d connections with %d long polls", id, n, want[id])
+			}
+		}
 		for _, key := range []string{fmt.Sprintf("service/another/%d", i),
 			fmt.Sprintf("service/%s/states/n%d", s.name, 3+i%5)} { // what other members say
 			if _, err := kv.Put(&api.KVPair{Key: key, Value: fmt.Append(nil, i)}, nil); err != nil {
@@ -92,6 +97,12 @@ func (s *service) whileIdle(proxies map[string]*proxy, renew time.Duration, kv *
 		testkit.Await(t, startLimit, "three renewals of "+id, func() string {
 			if seen, _, _ := p.count(); renewals(seen) < 3 {
 				return fmt.Sprintf("%d", renewals(seen))
+			}
+			return ""
+		})
+		testkit.Await(t, startLimit, "one connection beside the long polls of "+id, func() string {
+			if n := p.connections(); n != want[id]+1 {
+				return fmt.Sprintf("%d in all, not %d", n, want[id]+1)
 			}
 			return ""
 		})

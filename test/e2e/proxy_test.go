@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -23,6 +24,7 @@ type proxy struct {
 	seen    []string // method and path of each request
 	polls   int      // long polls under way
 	highest int      // the most polls at one time
+	conns   int      // connections to it
 }
 
 func newProxy(t *testing.T, consul string) *proxy {
@@ -32,7 +34,7 @@ func newProxy(t *testing.T, consul string) *proxy {
 	forward.Transport = transport
 	forward.ErrorLog = log.New(io.Discard, "", 0) // clients that hang up
 	p := &proxy{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		poll := r.Method == http.MethodGet && r.URL.Query().Has("index")
 		p.mu.Lock()
 		p.seen = append(p.seen, r.Method+" "+r.URL.Path)
@@ -50,6 +52,17 @@ func newProxy(t *testing.T, consul string) *proxy {
 		}()
 		forward.ServeHTTP(w, r)
 	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		switch state {
+		case http.StateNew:
+			p.conns++
+		case http.StateClosed, http.StateHijacked:
+			p.conns--
+		}
+	}
+	server.Start()
 	p.addr = strings.TrimPrefix(server.URL, "http://")
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -64,6 +77,13 @@ func (p *proxy) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen, p.highest = nil, p.polls
+}
+
+// connections is how many clients hold now.
+func (p *proxy) connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conns
 }
 
 func (p *proxy) count() (seen []string, polls, highest int) {
