@@ -250,6 +250,17 @@ func TestAnExpiredCertificateIsNamedAtTheStart(t *testing.T) {
 // A client of Consul's shows the certificate, and trusts the authority, that its files hold when it
 // connects.
 func TestAClientOfConsulsConnectsWithTheCertificatesOfTheMoment(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	for name, value := range map[string]string{"CONSUL_CACERT": ca,
+		"CONSUL_CAPATH": filepath.Dir(ca)} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			connectsWith(t, ca)
+		})
+	}
+}
+
+func connectsWith(t *testing.T, ca string) {
 	servers, clients, own := pems(t), [2]*realconsul.TLSFiles{pems(t), pems(t)}, pems(t)
 	serve := func(by, clients *realconsul.TLSFiles) *httptest.Server {
 		pair, err := tls.LoadX509KeyPair(by.Cert, by.Key)
@@ -267,10 +278,9 @@ func TestAClientOfConsulsConnectsWithTheCertificatesOfTheMoment(t *testing.T) {
 	}
 	before, after := serve(servers, clients[0]), serve(own, clients[1])
 	file := pems(t)
-	copyTo(t, file.CA, servers.CA)
+	copyTo(t, ca, servers.CA)
 	copyTo(t, file.Cert, clients[0].Cert)
 	copyTo(t, file.Key, clients[0].Key)
-	t.Setenv("CONSUL_CACERT", file.CA)
 	t.Setenv("CONSUL_CLIENT_CERT", file.Cert)
 	t.Setenv("CONSUL_CLIENT_KEY", file.Key)
 	ask := func(c *api.Client) error { _, err := c.Catalog().Datacenters(); return err }
@@ -283,7 +293,7 @@ func TestAClientOfConsulsConnectsWithTheCertificatesOfTheMoment(t *testing.T) {
 	if ask(first) != nil || ask(second) == nil {
 		t.Fatalf("before: %v, %v", ask(first), ask(second))
 	}
-	copyTo(t, file.CA, own.CA)
+	copyTo(t, ca, own.CA)
 	copyTo(t, file.Cert, clients[1].Cert)
 	copyTo(t, file.Key, clients[1].Key)
 	testkit.Eventually(t, "the renewed files are used", func() bool { return ask(second) == nil })

@@ -2,7 +2,7 @@
 // authorities.
 //
 //  1. A value is made of what its files hold. Contents are compared, not times: two files that were
-//     written within a tick of the clock bear the same.
+//     written within a tick of the clock bear the same. A directory holds what its files do.
 //  2. [Files.Get] looks once a second at most. Nobody but the caller that looks waits for the disk.
 //  3. Files of which no value can be made are named once, and the value before stays.
 //
@@ -16,8 +16,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -52,7 +54,7 @@ func Open[T any](what string, from func(texts [][]byte) (T, error), paths ...str
 	f := &Files[T]{what: what, paths: paths, from: from, looked: time.Now()}
 	for _, path := range paths {
 		info, err := os.Stat(path)
-		f.once = f.once || err == nil && !info.Mode().IsRegular()
+		f.once = f.once || err == nil && !info.Mode().IsRegular() && !info.IsDir()
 	}
 	_, err := f.read()
 	if err == nil {
@@ -87,7 +89,7 @@ func (f *Files[T]) look() {
 func (f *Files[T]) read() (changed bool, err error) {
 	texts := make([][]byte, len(f.paths), len(f.paths)+1)
 	for i, path := range f.paths {
-		text, bad := os.ReadFile(path)
+		text, bad := content(path)
 		texts[i], err = text, errors.Join(err, bad)
 	}
 	now := append(texts, fmt.Append(nil, err))
@@ -102,6 +104,22 @@ func (f *Files[T]) read() (changed bool, err error) {
 		f.value.Store(&value)
 	}
 	return true, err
+}
+
+// content is what a file holds, or the files of a directory and of those below, one after the other.
+func content(path string) (all []byte, err error) {
+	if info, bad := os.Stat(path); bad != nil || !info.IsDir() {
+		return os.ReadFile(path)
+	}
+	err = filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
+		if info, bad := os.Stat(path); err != nil || bad != nil || info.IsDir() {
+			return errors.Join(err, bad)
+		}
+		text, err := os.ReadFile(path)
+		all = append(append(all, text...), '\n')
+		return err
+	})
+	return all, err
 }
 
 // BOM is what some editors write at the beginning of a file.
@@ -128,8 +146,8 @@ func Token(what, path string) (*Files[string], error) {
 	}, path)
 }
 
-// TLS opens the files of authorities, of a certificate and of its key; with makes the value of
-// them. Paths may be empty.
+// TLS opens the files or the directory of authorities, and the files of a certificate and of its
+// key; with makes the value of them. Paths may be empty.
 func TLS[T any](what string, with func(*tls.Config) T, ca, cert, key string) (*Files[T], error) {
 	if (cert == "") != (key == "") {
 		return nil, errors.New("a certificate and its key go together: give both")

@@ -177,20 +177,19 @@ func (t tlsTransport) CloseIdleConnections() { t.files.Get().CloseIdleConnection
 func renewedTLS(cfg *api.Config) (http.RoundTripper, error) {
 	to, env := cfg.TLSConfig, api.DefaultConfig().TLSConfig
 	ca := cmp.Or(to.CAFile, env.CAFile)
+	if len(to.CAPem) == 0 {
+		ca = cmp.Or(ca, to.CAPath, env.CAPath)
+	}
 	cert, key := cmp.Or(to.CertFile, env.CertFile), cmp.Or(to.KeyFile, env.KeyFile)
-	to.CAPath = cmp.Or(to.CAPath, env.CAPath)
-	if cfg.Transport.TLSClientConfig != nil || ca+to.CAPath+cert+key == "" {
+	if cfg.Transport.TLSClientConfig != nil || ca+cert+key == "" {
 		return nil, nil
 	}
 	to.Address = cmp.Or(to.Address, env.Address)
 	to.InsecureSkipVerify = to.InsecureSkipVerify || env.InsecureSkipVerify
-	to.CAFile, to.CertFile, to.KeyFile = "", "", ""
-	if ca != "" {
-		to.CAPath = ""
-	}
+	to.CAFile, to.CAPath, to.CertFile, to.KeyFile = "", "", "", ""
 	own, err := api.SetupTLSConfig(&to)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", api.HTTPCAPath, err)
+		return nil, err
 	}
 	files, err := reread.TLS("certificates for Consul", func(read *tls.Config) *http.Transport {
 		t := cfg.Transport.Clone()
@@ -204,8 +203,8 @@ func renewedTLS(cfg *api.Config) (http.RoundTripper, error) {
 		return t
 	}, ca, cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("%s, %s, %s: %w", api.HTTPCAFile, api.HTTPClientCert,
-			api.HTTPClientKey, err)
+		return nil, fmt.Errorf("%s, %s, %s, %s: %w", api.HTTPCAFile, api.HTTPCAPath,
+			api.HTTPClientCert, api.HTTPClientKey, err)
 	}
 	return tlsTransport{files}, nil
 }
