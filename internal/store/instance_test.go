@@ -1,11 +1,16 @@
 package store_test
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coordd/coordd/internal/devconsul"
+	"github.com/coordd/coordd/internal/facts"
 	"github.com/coordd/coordd/internal/store"
+	"github.com/coordd/coordd/messages"
 )
 
 func TestASessionEndsWithTheCheckThatItIsBoundTo(t *testing.T) {
@@ -45,6 +50,32 @@ func TestASessionEndsWithTheCheckThatItIsBoundTo(t *testing.T) {
 		services, err := consul.Client().Agent().Services()
 		if err != nil || len(services) > 0 {
 			t.Errorf("the agent shows %v, %v", services, err)
+		}
+	})
+}
+
+// A process whose renewals hang is not reported as being there.
+func TestNothingIsReportedWhileItsRenewalsAreStuck(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *devconsul.Server, s store.Store) {
+		var stuck atomic.Bool
+		i := store.Instance{ID: "demo-n1", Service: "demo", CheckTTL: 6 * time.Second}
+		k := store.CheckKeeper{Store: s, TTL: store.DefaultTTL, Log: (&lines{}).logger(),
+			Instance: messages.NewState(i).Reader(), Out: messages.NewState(facts.Check{}),
+			Says: func() string { return "" }, Stuck: stuck.Load}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		running.Go(func() { _ = k.Run(ctx) })
+		time.Sleep(time.Minute)
+		id, _, err := s.CreateSession(ctx, store.SessionOptions{TTL: time.Hour, Check: i.CheckID()})
+		must(t, err)
+		for _, wait := range []time.Duration{time.Minute, 7 * time.Second} {
+			time.Sleep(wait)
+			if _, alive, err := s.SessionInfo(ctx, id); err != nil || alive == stuck.Load() {
+				t.Errorf("stuck %v, and its session is alive: %v, %v", stuck.Load(), alive, err)
+			}
+			stuck.Store(true)
 		}
 	})
 }
