@@ -90,6 +90,28 @@ func TestTwoMachinesOfOneSnapshotTakeTheIDOnce(t *testing.T) {
 	})
 }
 
+// Consul has the ack of a process that was here before, and has ended, when it comes back from a
+// snapshot.
+func TestARestoreOfConsulMakesNoMachineACopy(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		c.start("vm", onCopy(1))
+		c.await("its share", 20*time.Second, c.balanced(9))
+		past := c.consul.Snapshot()
+		c.kill("vm")
+		c.start("vm", onCopy(2))
+		c.await("its share again", 40*time.Second, c.balanced(9))
+		c.must(c.consul.Restore(past))
+		time.Sleep(time.Second)
+		c.mu.Lock()
+		clear(c.judge.Tokens)
+		c.mu.Unlock()
+		time.Sleep(time.Minute)
+		c.await("its share after the restore", time.Minute, c.balanced(9))
+		c.neverCopied("vm")
+	})
+}
+
 // A machine that says that it may be a copy waits for each lease.
 func TestOnACopiedMachineALeaseIsWaitedFor(t *testing.T) {
 	run(t, func(c *cluster) {
@@ -119,6 +141,47 @@ func TestOnACopiedMachineALeaseIsWaitedFor(t *testing.T) {
 			t.Errorf("they ended with %v and %v, want one ErrIDTaken", first.err, second.err)
 		}
 	})
+}
+
+// A second process here that has taken the id of one that stood still is seen to live: the machine
+// runs once.
+func TestTwoProcessesOfAMachineMakeItNoCopy(t *testing.T) {
+	run(t, func(c *cluster) {
+		three(c, 9)
+		seen := func(cfg *actors.Config) {
+			cfg.Liveness = func(actors.Process) actors.Liveness { return actors.Alive }
+		}
+		first := c.start("vm", onCopy(1), seen)
+		c.await("its share", 20*time.Second, c.balanced(9))
+		session := first.c.Session().Get().ID
+		first.net.Freeze()
+		_, err := c.client.Session().Destroy(session, nil)
+		c.must(err)
+		second := c.start("vm", onCopy(2), seen)
+		c.await("its share again", time.Minute, func() bool {
+			return second.c.Membership().Get().Phase == facts.Registered && c.balanced(9)()
+		})
+		first.net.Thaw()
+		c.await("its end", 2*time.Minute, func() bool {
+			select {
+			case <-first.done:
+				return true
+			default:
+				return false
+			}
+		})
+		c.neverCopied("vm")
+	})
+}
+
+// neverCopied holds that no process has said that a member's machine runs twice.
+func (c *cluster) neverCopied(id string) {
+	c.t.Helper()
+	e, _, _, err := c.store.Get(c.t.Context(), c.store.Keys().Ack(id), store.Consistent)
+	c.must(err)
+	if ack, _, err := c.store.Keys().ReadAck(e); err != nil || ack.Copied || ack.By.PID != 2 {
+		c.t.Errorf("its ack is %s, %v", e.Value, err)
+	}
 }
 
 // recordOf reads a member's record.
