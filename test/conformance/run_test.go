@@ -26,6 +26,7 @@ type runner struct {
 	vars       map[string]string
 	names      *names
 	background map[string]*pendingAnswer
+	different  []difference
 	allHeaders bool
 }
 
@@ -54,7 +55,8 @@ func play(t *testing.T, tg target, s script) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &runner{target: tg, vars: map[string]string{"p": "c/" + randomName()}, names: newNames(),
-		background: map[string]*pendingAnswer{}}
+		background: map[string]*pendingAnswer{},
+		different:  differencesOf(scriptName(s), tg.name)}
 	r.names.call(r.vars["p"], "${p}")
 	defer func() {
 		cancel()
@@ -95,11 +97,16 @@ func (r *runner) step(ctx context.Context, st step) (string, error) {
 	case "election":
 		return word[1], r.target.election(word[1] == "start")
 	case "pending":
-		p := r.background[word[1]]
+		p, limit := r.background[word[1]], settle
+		for _, d := range r.different {
+			if d.matches(st) && d.answered == "answered" {
+				limit = patience // it comes, however busy the machine is
+			}
+		}
 		select {
 		case <-p.done:
 			return "answered", nil
-		case <-time.After(settle):
+		case <-time.After(limit):
 			return "pending", nil
 		}
 	case "wait":
