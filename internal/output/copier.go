@@ -119,5 +119,5 @@ func (c *Copier) Close(limit time.Duration) {
 	c.losses.close()
 }
 
-// countLimit is what it takes to count what is dropped, of a hundred full pipes.
-const countLimit = 100 * time.Millisecond
+// countLimit is what it takes to count what is dropped, of a hundred full pipes on a busy machine.
+const countLimit = 500 * time.Millisecond
