@@ -129,14 +129,7 @@ func TestOnACopiedMachineALeaseIsWaitedFor(t *testing.T) {
 			return m.Phase == facts.Registered && m.ClearAt.IsZero() && c.balanced(9)()
 		})
 		first.net.Thaw()
-		c.await("its end", 2*time.Minute, func() bool {
-			select {
-			case <-first.done:
-				return true
-			default:
-				return false
-			}
-		})
+		c.await("its end", 2*time.Minute, first.over)
 		if !errors.Is(first.err, actors.ErrIDTaken) || second.err != nil {
 			t.Errorf("they ended with %v and %v, want one ErrIDTaken", first.err, second.err)
 		}
@@ -162,16 +155,19 @@ func TestTwoProcessesOfAMachineMakeItNoCopy(t *testing.T) {
 			return second.c.Membership().Get().Phase == facts.Registered && c.balanced(9)()
 		})
 		first.net.Thaw()
-		c.await("its end", 2*time.Minute, func() bool {
-			select {
-			case <-first.done:
-				return true
-			default:
-				return false
-			}
-		})
+		c.await("its end", 2*time.Minute, first.over)
 		c.neverCopied("vm")
 	})
+}
+
+// over tells whether a member has ended.
+func (m *member) over() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // neverCopied holds that no process has said that a member's machine runs twice.

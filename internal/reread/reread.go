@@ -106,7 +106,8 @@ func (f *Files[T]) read() (changed bool, err error) {
 	return true, err
 }
 
-// content is what a file holds, or the files of a directory and of those below, one after the other.
+// content is what a file holds. A directory holds what its files do, and those of the directories
+// below, one after the other.
 func content(path string) (all []byte, err error) {
 	if info, bad := os.Stat(path); bad != nil || !info.IsDir() {
 		return os.ReadFile(path)

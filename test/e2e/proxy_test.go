@@ -34,7 +34,8 @@ func newProxy(t *testing.T, consul string) *proxy {
 	forward.Transport = transport
 	forward.ErrorLog = log.New(io.Discard, "", 0) // clients that hang up
 	p := &proxy{}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		poll := r.Method == http.MethodGet && r.URL.Query().Has("index")
 		p.mu.Lock()
 		p.seen = append(p.seen, r.Method+" "+r.URL.Path)
